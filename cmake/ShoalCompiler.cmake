@@ -1,0 +1,42 @@
+# Language level, warnings, sanitizers and the compiler cache: one place for what every target shares.
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
+set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
+set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
+endif()
+
+# A precompiled header holds the time of its making; without these allowances ccache would never hit.
+find_program(SHOAL_CCACHE ccache)
+if(SHOAL_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER
+      ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
+      ${SHOAL_CCACHE})
+  set(CMAKE_CUDA_COMPILER_LAUNCHER ${SHOAL_CCACHE})
+endif()
+
+find_program(SHOAL_MOLD mold)
+if(SHOAL_MOLD)
+  add_link_options($<$<LINK_LANGUAGE:CXX>:-fuse-ld=mold>)
+endif()
+
+add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-Wall> $<$<COMPILE_LANGUAGE:CXX>:-Wextra>
+                    $<$<COMPILE_LANGUAGE:CXX>:-Wshadow> $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor>)
+if(SHOAL_WARNINGS_AS_ERRORS)
+  add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-Werror>)
+endif()
+
+if(SHOAL_SANITIZE)
+  # LibTorch is built without type information for -fsanitize=vptr to find.
+  add_compile_options(-fsanitize=${SHOAL_SANITIZE} -fno-omit-frame-pointer -g1)
+  add_link_options(-fsanitize=${SHOAL_SANITIZE})
+  if(SHOAL_SANITIZE MATCHES undefined)
+    add_compile_options(-fno-sanitize=vptr -fno-sanitize-recover=undefined)
+    add_link_options(-fno-sanitize=vptr)
+  endif()
+endif()

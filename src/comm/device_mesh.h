@@ -1,0 +1,34 @@
+// The ranks of a job as a grid replicate × shard, the vocabulary of FSDP2's DeviceMesh.
+//
+// Parameters are cut among the ranks of a shard group; replicate groups join the ranks that hold the same shard.
+// FULL_SHARD is 1 × N, NO_SHARD is N × 1, HYBRID_SHARD is N/S × S. Ranks of a shard group are consecutive:
+// global rank = replicate_rank * shard_size + shard_rank.
+#pragma once
+
+#include <memory>
+
+#include "comm/process_group.h"
+
+namespace shoal::comm {
+
+class DeviceMesh {
+ public:
+  // Collective over `world`, the group of all ranks on host memory; it stays the caller's and must outlive the mesh.
+  // `device_world`: the same ranks for data of the training device; may be `world` itself.
+  // shard_size must divide the number of ranks, else OptionError.
+  DeviceMesh(ProcessGroup& world, ProcessGroup& device_world, int shard_size);
+
+  ProcessGroup& world() const { return *world_; }        // control messages, host memory
+  ProcessGroup& shard() const { return *shard_; }        // all-gather of parameters, reductions of scalars
+  ProcessGroup& reduce() const { return *reduce_; }      // reduce-scatter of gradients: the same ranks as shard()
+  ProcessGroup& replicate() const { return *replicate_; }  // all-reduce of gradient shards
+
+  int shard_size() const { return shard_->size(); }
+  int replicate_size() const { return replicate_->size(); }
+
+ private:
+  ProcessGroup* world_;
+  std::unique_ptr<ProcessGroup> shard_, reduce_, replicate_;
+};
+
+}  // namespace shoal::comm

@@ -1,0 +1,69 @@
+// Collective communication over a group of ranks, on memory of one device.
+//
+// A group lives as long as its owner keeps it; collectives of one group are called by all its ranks in the same
+// order. Each returns a Work: the buffers must stay untouched until Work::wait() has returned. On the CPU wait()
+// blocks; on a GPU it orders the stream of the caller after the collective and does not block the host, and the
+// collective itself starts after what the caller has queued on its stream so far.
+// Counts are elements of DType and may exceed 2^31. Failures, and a rank that does not come within the group's time
+// limit, throw CommunicationError.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "shard/dtype.h"
+
+namespace shoal::comm {
+
+enum class ReduceOp { sum, max, min };
+
+class Work {
+ public:
+  virtual ~Work() = default;
+  virtual void wait() = 0;
+};
+
+class ProcessGroup {
+ public:
+  virtual ~ProcessGroup() = default;
+
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+  virtual const char* backend() const = 0;  // "mpi", "nccl", "fake"
+
+  // recv[r * count …] = rank r's send[0 … count). send may lie in recv at its own place (in place).
+  virtual std::unique_ptr<Work> all_gather(const void* send, void* recv, std::int64_t count, DType dtype) = 0;
+  // recv[0 … count) = reduction over ranks of send[rank * count …]; send holds size() * count elements. send may be
+  // changed by the call; recv must not overlap it.
+  virtual std::unique_ptr<Work> reduce_scatter(void* send, void* recv, std::int64_t count, DType dtype, ReduceOp op) = 0;
+  virtual std::unique_ptr<Work> all_reduce(void* data, std::int64_t count, DType dtype, ReduceOp op) = 0;
+  virtual std::unique_ptr<Work> broadcast(void* data, std::int64_t count, DType dtype, int root) = 0;
+  virtual void barrier() = 0;
+
+  // Collective over this group. Ranks of one color form a new group, ordered by their rank here.
+  virtual std::unique_ptr<ProcessGroup> split(int color) = 0;
+
+  // The longest wait for the other ranks before CommunicationError.
+  void set_timeout(std::chrono::milliseconds timeout) { timeout_ = timeout; }
+  std::chrono::milliseconds timeout() const { return timeout_; }
+  // What the group is doing, for the message of a time-out: "all-gather of unit 'h.3'". A plain label.
+  void set_activity(std::string activity) { activity_ = std::move(activity); }
+  const std::string& activity() const { return activity_; }
+
+ private:
+  std::chrono::milliseconds timeout_ = std::chrono::minutes(10);
+  std::string activity_;
+};
+
+// Collective over `group` (host memory). Every rank's bytes, in rank order; sizes may differ.
+std::vector<std::string> all_gather_bytes(ProcessGroup& group, const std::string& mine);
+// Collective over `group` (host memory). Rank `root`'s bytes on every rank.
+std::string broadcast_bytes(ProcessGroup& group, const std::string& mine, int root = 0);
+// Collective over `group` (host memory).
+double all_reduce(ProcessGroup& group, double value, ReduceOp op);
+std::int64_t all_reduce(ProcessGroup& group, std::int64_t value, ReduceOp op);
+
+}  // namespace shoal::comm

@@ -1,0 +1,12 @@
+// CRC-32C (Castagnoli, RFC 3720 appendix B.4): crc32c("123456789") == 0xE3069283.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace shoal {
+
+// Of `bytes` bytes at `data`, going on from `previous` (0 at the start). Any length.
+std::uint32_t crc32c(const void* data, std::size_t bytes, std::uint32_t previous = 0) noexcept;
+
+}  // namespace shoal

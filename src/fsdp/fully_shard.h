@@ -1,0 +1,90 @@
+// fully_shard(): Fully Sharded Data Parallel for any torch::nn::Module, its source untouched.
+//
+//   auto sharded = fsdp::fully_shard(model, mesh, *fsdp::parse_wrap_policy("class:Block"), {});
+//   fsdp::ShardedOptimizer optimizer(*sharded, optim::make_optimizer({.name = "adamw"}));
+//   sharded->run([&] { loss_sum(model->forward(x), y).backward(); });   // collective over the mesh
+//   optimizer.step(lr, 1.0 / global_count);                             // collective over the mesh
+//
+// Each unit's parameters become views of one flat storage that has memory only while the unit is in use. Gradients
+// are summed over all ranks, not averaged: call backward() on the *sum* of the samples' losses and divide by the
+// global count in the optimizer's grad_scale, which is right for uneven batches too. docs/architecture.md tells how.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "comm/device_mesh.h"
+#include "fsdp/wrap_policy.h"
+#include "shard/state_dict.h"
+
+namespace shoal::fsdp {
+
+class FlatParameter;
+class Runtime;
+
+enum class Strategy { full_shard, shard_grad_op, no_shard, hybrid_shard, hybrid_shard_zero2 };
+Strategy parse_strategy(const std::string& text);  // also zero1, zero2, zero3; OptionError that names --strategy
+const char* name_of(Strategy strategy);
+// Ranks a shard group under this strategy; `requested` (0: a node's ranks) counts for the hybrid ones alone.
+int shard_group_size(Strategy strategy, int world_size, int ranks_per_node, int requested);
+bool reshards_after_forward(Strategy strategy);
+
+struct FullyShardOptions {
+  bool reshard_after_forward = true;  // false: SHARD_GRAD_OP, HYBRID_SHARD_ZERO2
+  int forward_prefetch = 1;           // units gathered ahead of their use, once the order is known; 0: none
+  int backward_prefetch = 1;
+  bool sync_module_states = true;     // start from the parameters and buffers of rank 0
+};
+
+class FullyShardedModule {
+ public:
+  ~FullyShardedModule();
+  FullyShardedModule(const FullyShardedModule&) = delete;
+  FullyShardedModule& operator=(const FullyShardedModule&) = delete;
+
+  // Collective over the mesh. Runs `body`, inside which the module may be called forward and backward() may be called
+  // on what it gave; parameters are there when an operator needs them. May be called several times before the
+  // optimizer's step: gradients add up. An exception from `body` leaves the module sharded, without gradients, and
+  // usable. The order in which ranks use units must be the same on all ranks, else CommunicationError.
+  void run(const std::function<void()>& body);
+
+  // Collective over the mesh. The 2-norm of the gradient as if it were unsharded, times `grad_scale`: the same number
+  // at any rank count, up to rounding. Call between run() and the optimizer's step.
+  double grad_norm(double grad_scale);
+  void zero_grad();
+
+  // Collective over the mesh. Parameters are whole and readable inside `body`. With `write_back`, each rank keeps its
+  // own shard of what `body` wrote: it must write the same values on all ranks.
+  void summon_full_params(const std::function<void()>& body, bool write_back = false);
+
+  // Floating buffers become their mean over all ranks, others rank 0's. Collective over the mesh. Called before a
+  // validation and before a checkpoint, so that both see the same state on every rank.
+  void sync_buffers();
+
+  // Parameters (masters) and buffers as "model/<FQN>". Regions point into the engine's memory.
+  StateDict state_dict();
+  // To be called after the regions of state_dict() were filled from outside.
+  void state_dict_loaded();
+
+  std::string print() const;  // the module tree with its units, as --print-model shows it
+  std::int64_t parameter_count() const;  // elements of all parameters, tied ones once
+
+  Runtime& runtime() { return *runtime_; }
+
+ private:
+  friend std::unique_ptr<FullyShardedModule> fully_shard(std::shared_ptr<torch::nn::Module>, comm::DeviceMesh&, const WrapPolicy&,
+                                                         const FullyShardOptions&);
+  explicit FullyShardedModule(std::unique_ptr<Runtime> runtime);
+  std::unique_ptr<Runtime> runtime_;
+};
+
+// Collective over the mesh, which must outlive the result. `module` must be on the device and of the dtypes it trains
+// with; it must have no gradients. After the call its parameters may be read only inside run() or
+// summon_full_params(); elsewhere LibTorch throws.
+std::unique_ptr<FullyShardedModule> fully_shard(std::shared_ptr<torch::nn::Module> module, comm::DeviceMesh& mesh,
+                                                const WrapPolicy& policy, const FullyShardOptions& options);
+
+}  // namespace shoal::fsdp
