@@ -6,8 +6,8 @@ namespace shoal::comm {
 
 DeviceMesh::DeviceMesh(ProcessGroup& world, ProcessGroup& device_world, int shard_size) : world_(&world) {
   SHOAL_CHECK(shard_size >= 1 && world.size() % shard_size == 0, OptionError,
-              "a shard group of {} ranks does not divide {} ranks; change --shard-size or the number of ranks", shard_size,
-              world.size());
+              "a shard group of {} ranks does not divide {} ranks; change --shard-size or the number of ranks",
+              shard_size, world.size());
   const int row = world.rank() / shard_size;
   const int column = world.rank() % shard_size;
   shard_ = device_world.split(row);

@@ -18,9 +18,9 @@ class DeviceMesh {
   // shard_size must divide the number of ranks, else OptionError.
   DeviceMesh(ProcessGroup& world, ProcessGroup& device_world, int shard_size);
 
-  ProcessGroup& world() const { return *world_; }        // control messages, host memory
-  ProcessGroup& shard() const { return *shard_; }        // all-gather of parameters, reductions of scalars
-  ProcessGroup& reduce() const { return *reduce_; }      // reduce-scatter of gradients: the same ranks as shard()
+  ProcessGroup& world() const { return *world_; }          // control messages, host memory
+  ProcessGroup& shard() const { return *shard_; }          // all-gather of parameters, reductions of scalars
+  ProcessGroup& reduce() const { return *reduce_; }        // reduce-scatter of gradients: the same ranks as shard()
   ProcessGroup& replicate() const { return *replicate_; }  // all-reduce of gradient shards
 
   int shard_size() const { return shard_->size(); }

@@ -38,7 +38,8 @@ class ProcessGroup {
   virtual std::unique_ptr<Work> all_gather(const void* send, void* recv, std::int64_t count, DType dtype) = 0;
   // recv[0 … count) = reduction over ranks of send[rank * count …]; send holds size() * count elements. send may be
   // changed by the call; recv must not overlap it.
-  virtual std::unique_ptr<Work> reduce_scatter(void* send, void* recv, std::int64_t count, DType dtype, ReduceOp op) = 0;
+  virtual std::unique_ptr<Work> reduce_scatter(void* send, void* recv, std::int64_t count, DType dtype,
+                                               ReduceOp op) = 0;
   virtual std::unique_ptr<Work> all_reduce(void* data, std::int64_t count, DType dtype, ReduceOp op) = 0;
   virtual std::unique_ptr<Work> broadcast(void* data, std::int64_t count, DType dtype, int root) = 0;
   virtual void barrier() = 0;

@@ -10,5 +10,6 @@
       throw ErrorType(__VA_ARGS__);            \
   } while (0)
 
-#define SHOAL_ASSERT(condition) \
-  SHOAL_CHECK(condition, ::shoal::InternalError, "{}:{}: '{}' does not hold; please report this", __FILE__, __LINE__, #condition)
+#define SHOAL_ASSERT(condition)                                                                                       \
+  SHOAL_CHECK(condition, ::shoal::InternalError, "{}:{}: '{}' does not hold; please report this", __FILE__, __LINE__, \
+              #condition)

@@ -36,7 +36,7 @@ struct FullyShardOptions {
   bool reshard_after_forward = true;  // false: SHARD_GRAD_OP, HYBRID_SHARD_ZERO2
   int forward_prefetch = 1;           // units gathered ahead of their use, once the order is known; 0: none
   int backward_prefetch = 1;
-  bool sync_module_states = true;     // start from the parameters and buffers of rank 0
+  bool sync_module_states = true;  // start from the parameters and buffers of rank 0
 };
 
 class FullyShardedModule {
@@ -69,14 +69,14 @@ class FullyShardedModule {
   // To be called after the regions of state_dict() were filled from outside.
   void state_dict_loaded();
 
-  std::string print() const;  // the module tree with its units, as --print-model shows it
+  std::string print() const;             // the module tree with its units, as --print-model shows it
   std::int64_t parameter_count() const;  // elements of all parameters, tied ones once
 
   Runtime& runtime() { return *runtime_; }
 
  private:
-  friend std::unique_ptr<FullyShardedModule> fully_shard(std::shared_ptr<torch::nn::Module>, comm::DeviceMesh&, const WrapPolicy&,
-                                                         const FullyShardOptions&);
+  friend std::unique_ptr<FullyShardedModule> fully_shard(std::shared_ptr<torch::nn::Module>, comm::DeviceMesh&,
+                                                         const WrapPolicy&, const FullyShardOptions&);
   explicit FullyShardedModule(std::unique_ptr<Runtime> runtime);
   std::unique_ptr<Runtime> runtime_;
 };

@@ -43,8 +43,8 @@ struct Region {
 struct ShardedTensor {
   TensorSpec spec;
   ShardRule rule;
-  Region region;       // what this rank holds; count 0: nothing
-  bool saves = true;   // false where another rank holds the same elements and writes them
+  Region region;      // what this rank holds; count 0: nothing
+  bool saves = true;  // false where another rank holds the same elements and writes them
 };
 
 struct StateDict {

@@ -1,0 +1,61 @@
+// Collectives over MPI, on host memory.
+//
+// MPI_THREAD_FUNNELED is enough: all calls come from the thread that initialised MPI. Data move as point-to-point
+// messages between all pairs and are reduced here in rank order: the result does not depend on the order of arrival,
+// 16-bit floats need no operator of MPI's, a time-out can name the ranks that did not come, and no call of MPI ever
+// sees a count near 2^31. Scalars are reduced and small data broadcast by MPI's own trees.
+#pragma once
+
+#include <mpi.h>
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "comm/process_group.h"
+#include "core/unique_handle.h"
+
+namespace shoal::comm {
+
+struct MpiCommTraits {
+  using Handle = MPI_Comm;
+  static Handle invalid() noexcept { return MPI_COMM_NULL; }
+  static void close(Handle comm) noexcept;
+};
+using UniqueMpiComm = UniqueHandle<MpiCommTraits>;
+
+struct MpiOptions {
+  std::int64_t max_message_bytes = std::int64_t{1} << 29;  // longer ones are sent in pieces
+};
+
+class MpiProcessGroup final : public ProcessGroup {
+ public:
+  // Collective over `comm`, which is duplicated: the group's messages never meet those of the caller.
+  explicit MpiProcessGroup(MPI_Comm comm, MpiOptions options = {});
+  ~MpiProcessGroup() override;
+
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+  const char* backend() const override { return "mpi"; }
+  std::unique_ptr<Work> all_gather(const void* send, void* recv, std::int64_t count, DType dtype) override;
+  std::unique_ptr<Work> reduce_scatter(void* send, void* recv, std::int64_t count, DType dtype, ReduceOp op) override;
+  std::unique_ptr<Work> all_reduce(void* data, std::int64_t count, DType dtype, ReduceOp op) override;
+  std::unique_ptr<Work> broadcast(void* data, std::int64_t count, DType dtype, int root) override;
+  void barrier() override;
+  std::unique_ptr<ProcessGroup> split(int color) override;
+
+ private:
+  friend class MpiExchange;
+  friend class MpiTreeWork;
+  class Scratch;
+
+  int next_tag();
+
+  UniqueMpiComm comm_;
+  MpiOptions options_;
+  int rank_ = 0, size_ = 1;
+  int tag_ = 0, tag_limit_ = 32767;
+  std::vector<std::vector<std::byte>> scratch_;  // receive buffers kept for the next reduction
+};
+
+}  // namespace shoal::comm

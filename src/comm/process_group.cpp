@@ -1,0 +1,44 @@
+#include "comm/process_group.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/check.h"
+
+namespace shoal::comm {
+
+std::vector<std::string> all_gather_bytes(ProcessGroup& group, const std::string& mine) {
+  const auto ranks = static_cast<std::size_t>(group.size());
+  const auto me = static_cast<std::size_t>(group.rank());
+  std::vector<std::int64_t> sizes(ranks);
+  sizes[me] = static_cast<std::int64_t>(mine.size());
+  group.all_gather(&sizes[me], sizes.data(), 1, DType::int64)->wait();
+  const auto width = static_cast<std::size_t>(*std::max_element(sizes.begin(), sizes.end()));
+  std::string all(ranks * width, '\0');
+  std::copy(mine.begin(), mine.end(), all.begin() + static_cast<std::ptrdiff_t>(me * width));
+  group.all_gather(all.data() + me * width, all.data(), static_cast<std::int64_t>(width), DType::uint8)->wait();
+  std::vector<std::string> parts(ranks);
+  for (std::size_t r = 0; r < ranks; ++r) parts[r] = all.substr(r * width, static_cast<std::size_t>(sizes[r]));
+  return parts;
+}
+
+std::string broadcast_bytes(ProcessGroup& group, const std::string& mine, int root) {
+  auto size = static_cast<std::int64_t>(mine.size());
+  group.broadcast(&size, 1, DType::int64, root)->wait();
+  std::string bytes = mine;
+  bytes.resize(static_cast<std::size_t>(size));
+  group.broadcast(bytes.data(), size, DType::uint8, root)->wait();
+  return bytes;
+}
+
+double all_reduce(ProcessGroup& group, double value, ReduceOp op) {
+  group.all_reduce(&value, 1, DType::float64, op)->wait();
+  return value;
+}
+
+std::int64_t all_reduce(ProcessGroup& group, std::int64_t value, ReduceOp op) {
+  group.all_reduce(&value, 1, DType::int64, op)->wait();
+  return value;
+}
+
+}  // namespace shoal::comm
