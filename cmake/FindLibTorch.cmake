@@ -1,64 +1,85 @@
-# LibTorch::cpu and, where the library is there, LibTorch::cuda.
+# LibTorch::cpu and, where its libraries are there, LibTorch::cuda; LibTorch_VERSION, LibTorch_ROOT_DIR.
 #
 # LibTorch's own TorchConfig.cmake insists on a CUDA toolkit when the build is a CUDA one and breaks on this CMake's
-# CUDA dialect list, so its files are found directly. Looked at, in this order: LibTorch_ROOT, Torch_DIR
-# (…/share/cmake/Torch), CMAKE_PREFIX_PATH, and the folder that scripts/setup.sh fills.
+# CUDA dialect list, so its files are found directly. Looked at, in this order: LibTorch_ROOT, CMAKE_PREFIX_PATH,
+# Torch_DIR (…/share/cmake/Torch), the folder that scripts/setup.sh fills, the system's folders.
 set(_shoal_cache "$ENV{SHOAL_CACHE}")
 if(NOT _shoal_cache)
-  if(DEFINED ENV{XDG_CACHE_HOME})
+  set(_shoal_cache "$ENV{HOME}/.cache/shoal")
+  if(NOT "$ENV{XDG_CACHE_HOME}" STREQUAL "")
     set(_shoal_cache "$ENV{XDG_CACHE_HOME}/shoal")
-  else()
-    set(_shoal_cache "$ENV{HOME}/.cache/shoal")
   endif()
 endif()
 file(GLOB _shoal_wheels "${_shoal_cache}/torch-2.11.0/lib/python3*/site-packages/torch")
-set(_torch_dir_hint "")
-if(Torch_DIR)
-  set(_torch_dir_hint "${Torch_DIR}/../../..")
-elseif(DEFINED ENV{Torch_DIR})
-  set(_torch_dir_hint "$ENV{Torch_DIR}/../../..")
+
+# Of PATH/share/cmake/Torch, which is what Torch_DIR holds, and of PATH/share/cmake, which is what
+# torch.utils.cmake_prefix_path holds, PATH is wanted.
+set(_torch_roots "")
+foreach(_dir IN LISTS Torch_DIR ITEMS "$ENV{Torch_DIR}")
+  if(_dir)
+    list(APPEND _torch_roots "${_dir}/../../..")
+  endif()
+endforeach()
+string(REPLACE ":" ";" _env_prefixes "$ENV{CMAKE_PREFIX_PATH}")
+foreach(_dir IN LISTS CMAKE_PREFIX_PATH _env_prefixes)
+  if(EXISTS "${_dir}/Torch/TorchConfig.cmake")
+    list(APPEND _torch_roots "${_dir}/../..")
+  endif()
+endforeach()
+
+# A remembered place that is gone (a cache that was cleared) is looked for again.
+if(LibTorch_INCLUDE_DIR AND NOT EXISTS "${LibTorch_INCLUDE_DIR}/ATen/ATen.h")
+  foreach(_name IN ITEMS INCLUDE_DIR CPU_LIBRARY C10_LIBRARY CUDA_LIBRARY C10_CUDA_LIBRARY)
+    unset(LibTorch_${_name} CACHE)
+  endforeach()
 endif()
 
-find_path(LibTorch_INCLUDE_DIR ATen/ATen.h
-          HINTS ${LibTorch_ROOT} ENV LibTorch_ROOT ${_torch_dir_hint}
-          PATHS ${_shoal_wheels} PATH_SUFFIXES include)
+find_path(LibTorch_INCLUDE_DIR ATen/ATen.h HINTS ${_torch_roots} ${_shoal_wheels} PATH_SUFFIXES include)
 if(LibTorch_INCLUDE_DIR)
   get_filename_component(LibTorch_ROOT_DIR "${LibTorch_INCLUDE_DIR}/.." REALPATH)
+  get_filename_component(LibTorch_NVIDIA_DIR "${LibTorch_ROOT_DIR}/../nvidia" ABSOLUTE)
   find_library(LibTorch_CPU_LIBRARY torch_cpu PATHS ${LibTorch_ROOT_DIR}/lib NO_DEFAULT_PATH)
   find_library(LibTorch_C10_LIBRARY c10 PATHS ${LibTorch_ROOT_DIR}/lib NO_DEFAULT_PATH)
-  file(STRINGS ${LibTorch_INCLUDE_DIR}/torch/headeronly/version.h _v REGEX "#define TORCH_VERSION ")
-  if(NOT _v AND EXISTS ${LibTorch_INCLUDE_DIR}/torch/csrc/api/include/torch/version.h)
-    file(STRINGS ${LibTorch_INCLUDE_DIR}/torch/csrc/api/include/torch/version.h _v REGEX "#define TORCH_VERSION ")
-  endif()
-  string(REGEX REPLACE ".*\"(.*)\".*" "\\1" LibTorch_VERSION "${_v}")
-  get_filename_component(LibTorch_NVIDIA_DIR "${LibTorch_ROOT_DIR}/../nvidia" ABSOLUTE)
+  find_library(LibTorch_CUDA_LIBRARY torch_cuda PATHS ${LibTorch_ROOT_DIR}/lib NO_DEFAULT_PATH)
+  find_library(LibTorch_C10_CUDA_LIBRARY c10_cuda PATHS ${LibTorch_ROOT_DIR}/lib NO_DEFAULT_PATH)
+
+  set(LibTorch_VERSION "")
+  foreach(_header IN ITEMS torch/headeronly/version.h torch/csrc/api/include/torch/version.h)
+    if(NOT LibTorch_VERSION AND EXISTS "${LibTorch_INCLUDE_DIR}/${_header}")
+      file(STRINGS "${LibTorch_INCLUDE_DIR}/${_header}" _lines REGEX "#define TORCH_VERSION_(MAJOR|MINOR|PATCH) ")
+      string(REGEX MATCHALL "[0-9]+" _numbers "${_lines}")
+      list(JOIN _numbers "." LibTorch_VERSION)
+    endif()
+  endforeach()
 endif()
 include(FindPackageHandleStandardArgs)
 find_package_handle_standard_args(LibTorch
   REQUIRED_VARS LibTorch_CPU_LIBRARY LibTorch_C10_LIBRARY LibTorch_INCLUDE_DIR
-  REASON_FAILURE_MESSAGE "run scripts/setup.sh, or set Torch_DIR to the share/cmake/Torch folder of a LibTorch >= 2.6")
+  VERSION_VAR LibTorch_VERSION
+  REASON_FAILURE_MESSAGE "run scripts/setup.sh, or set Torch_DIR to the share/cmake/Torch folder of a LibTorch")
 
 if(LibTorch_FOUND AND NOT TARGET LibTorch::cpu)
-  # The wheel's libraries carry no full RPATH to their neighbours of the nvidia-* wheels.
-  file(GLOB _nvidia_libs ${LibTorch_NVIDIA_DIR}/*/lib)
-  add_library(LibTorch::cpu INTERFACE IMPORTED)
+  function(_shoal_import_library name file)
+    add_library(${name} SHARED IMPORTED GLOBAL)
+    set_target_properties(${name} PROPERTIES IMPORTED_LOCATION "${file}" IMPORTED_NO_SONAME TRUE)
+  endfunction()
+  _shoal_import_library(LibTorch::c10 "${LibTorch_C10_LIBRARY}")
+  _shoal_import_library(LibTorch::cpu "${LibTorch_CPU_LIBRARY}")
   target_include_directories(LibTorch::cpu SYSTEM INTERFACE
     ${LibTorch_INCLUDE_DIR} ${LibTorch_INCLUDE_DIR}/torch/csrc/api/include)
-  # --no-as-needed: operators register themselves by static initialisers, no symbol of ours pulls them in.
-  target_link_options(LibTorch::cpu INTERFACE LINKER:-rpath,${LibTorch_ROOT_DIR}/lib)
-  foreach(_dir IN LISTS _nvidia_libs)
-    target_link_options(LibTorch::cpu INTERFACE LINKER:-rpath,${_dir} LINKER:-rpath-link,${_dir})
-  endforeach()
-  target_link_libraries(LibTorch::cpu INTERFACE
-    -Wl,--push-state,--no-as-needed ${LibTorch_CPU_LIBRARY} ${LibTorch_C10_LIBRARY} -Wl,--pop-state)
+  target_link_libraries(LibTorch::cpu INTERFACE LibTorch::c10)
 
-  find_library(LibTorch_CUDA_LIBRARY torch_cuda PATHS ${LibTorch_ROOT_DIR}/lib NO_DEFAULT_PATH)
-  find_library(LibTorch_C10_CUDA_LIBRARY c10_cuda PATHS ${LibTorch_ROOT_DIR}/lib NO_DEFAULT_PATH)
   # The wheel alone holds libtorch_cuda but not the cuDNN it needs: that comes with the nvidia-* wheels or the system.
   file(GLOB _cudnn ${LibTorch_NVIDIA_DIR}/cudnn/lib/libcudnn.so*)
   if(LibTorch_CUDA_LIBRARY AND (_cudnn OR NOT LibTorch_ROOT_DIR MATCHES "site-packages"))
-    add_library(LibTorch::cuda INTERFACE IMPORTED)
-    target_link_libraries(LibTorch::cuda INTERFACE LibTorch::cpu
-      -Wl,--push-state,--no-as-needed ${LibTorch_CUDA_LIBRARY} ${LibTorch_C10_CUDA_LIBRARY} -Wl,--pop-state)
+    # Operators register themselves by static initialisers: no symbol of ours pulls these libraries in.
+    set(CMAKE_LINK_LIBRARY_USING_shoal_always_needed
+        "LINKER:--push-state,--no-as-needed" "<LINK_ITEM>" "LINKER:--pop-state")
+    set(CMAKE_LINK_LIBRARY_USING_shoal_always_needed_SUPPORTED TRUE)
+    _shoal_import_library(LibTorch::torch_cuda "${LibTorch_CUDA_LIBRARY}")
+    _shoal_import_library(LibTorch::c10_cuda "${LibTorch_C10_CUDA_LIBRARY}")
+    add_library(LibTorch::cuda INTERFACE IMPORTED GLOBAL)
+    target_link_libraries(LibTorch::cuda INTERFACE
+      LibTorch::cpu "$<LINK_LIBRARY:shoal_always_needed,LibTorch::torch_cuda,LibTorch::c10_cuda>")
   endif()
 endif()

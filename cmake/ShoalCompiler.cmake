@@ -25,6 +25,11 @@ if(SHOAL_MOLD)
   add_link_options($<$<LINK_LANGUAGE:CXX>:-fuse-ld=mold>)
 endif()
 
+# Installed programs find LibTorch and MPI where they were linked; a program needs only the libraries that it uses
+# (HDF5's list names libcurl and libcrypto, say).
+set(CMAKE_INSTALL_RPATH_USE_LINK_PATH ON)
+add_link_options(LINKER:--as-needed)
+
 add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-Wall> $<$<COMPILE_LANGUAGE:CXX>:-Wextra>
                     $<$<COMPILE_LANGUAGE:CXX>:-Wshadow> $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor>)
 if(SHOAL_WARNINGS_AS_ERRORS)
