@@ -1,15 +1,5 @@
 # Every third-party package, found once. What is missing is named here, not in the middle of a build.
-set(THREADS_PREFER_PTHREAD_FLAG ON)
-find_package(Threads REQUIRED)
-find_package(fmt REQUIRED)
-find_package(spdlog REQUIRED)
-find_package(nlohmann_json 3.10 REQUIRED)
-find_package(ZLIB REQUIRED)
-find_package(HDF5 REQUIRED COMPONENTS C)
-find_package(MPI REQUIRED COMPONENTS C)
-set(Boost_USE_STATIC_LIBS ON)
-find_package(Boost REQUIRED COMPONENTS program_options)
-find_package(ISAL REQUIRED)
+include(ShoalSystemPackages)
 find_package(LibTorch REQUIRED)
 
 # MPI is used through its C interface from C++: the dead C++ bindings of Open MPI and MPICH stay out.

@@ -9,8 +9,6 @@
 #
 # A test whose every case was skipped (no GPU, say) exits with 77 and is shown as skipped. TIMEOUT is in seconds, 120
 # unless given; the sanitizer presets multiply it by five.
-find_package(GTest REQUIRED)
-
 add_library(shoal_test_main STATIC ${PROJECT_SOURCE_DIR}/tests/support/test_main.cpp)
 target_include_directories(shoal_test_main PUBLIC ${PROJECT_SOURCE_DIR}/tests)
 target_link_libraries(shoal_test_main PUBLIC GTest::gtest)
