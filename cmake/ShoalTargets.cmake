@@ -24,6 +24,7 @@ function(shoal_use_torch_pch target)
     target_precompile_headers(shoal_torch_pch PRIVATE <torch/torch.h>)
     target_compile_options(shoal_torch_pch PRIVATE -fpch-preprocess)
   endif()
-  target_compile_options(${target} PRIVATE -fpch-preprocess)
+  # -fPIC: programs would be compiled with -fPIE, for which the header was not made.
+  target_compile_options(${target} PRIVATE -fpch-preprocess -fPIC)
   target_precompile_headers(${target} REUSE_FROM shoal_torch_pch)
 endfunction()

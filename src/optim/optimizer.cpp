@@ -1,0 +1,96 @@
+#include "optim/optimizer.h"
+
+#include <array>
+#include <cmath>
+
+#include "core/check.h"
+#include "optim/simd.h"
+#include "optim/update_rules.h"
+
+namespace shoal::optim {
+namespace {
+
+// Plain pointers as parameters: that is what lets the compiler see that nothing overlaps and use vectors.
+template <typename T, typename Rule>
+struct Loop {
+  static inline __attribute__((always_inline)) void run(Rule rule, T* __restrict param, const T* __restrict grad,
+                                                        T* __restrict state0, T* __restrict state1,
+                                                        std::int64_t count) {
+#pragma omp simd
+    for (std::int64_t i = 0; i < count; ++i) {
+      if constexpr (Rule::kStates == 0) {
+        rule(param[i], grad[i]);
+      } else if constexpr (Rule::kStates == 1) {
+        rule(param[i], grad[i], state0[i]);
+      } else {
+        rule(param[i], grad[i], state0[i], state1[i]);
+      }
+    }
+  }
+};
+
+template <typename T, typename Rule>
+void apply(const Rule& rule, const FlatSpan& span) {
+  std::array<T*, 2> state{};
+  for (std::size_t i = 0; i < span.state.size(); ++i) state[i] = static_cast<T*>(span.state[i]);
+  run_widest<Loop<T, Rule>>(rule, static_cast<T*>(span.param), static_cast<const T*>(span.grad), state[0], state[1],
+                            span.count);
+}
+
+template <template <typename> class Rule>
+class RuleOptimizer final : public Optimizer {
+ public:
+  RuleOptimizer(OptimizerOptions options, std::vector<std::string> state_names)
+      : options_(std::move(options)), state_names_(std::move(state_names)) {}
+
+  std::string name() const override { return options_.name; }
+  std::vector<std::string> state_names() const override { return state_names_; }
+
+  void step(const FlatSpan& span, std::int64_t step, double lr, double grad_scale) const override {
+    SHOAL_ASSERT(step >= 1 && span.state.size() == state_names_.size());
+    SHOAL_ASSERT(span.dtype == DType::float32 || span.dtype == DType::float64);
+    if (span.dtype == DType::float32) {
+      apply<float>(Rule<float>(options_, step, lr, grad_scale), span);
+    } else {
+      apply<double>(Rule<double>(options_, step, lr, grad_scale), span);
+    }
+  }
+
+ private:
+  OptimizerOptions options_;
+  std::vector<std::string> state_names_;
+};
+
+template <typename T>
+using AdamL2Rule = AdamRule<T, false>;
+template <typename T>
+using AdamWRule = AdamRule<T, true>;
+
+void check_options(const OptimizerOptions& o) {
+  const auto in_unit_interval = [](double x) { return x >= 0 && x < 1; };
+  SHOAL_CHECK(std::isfinite(o.weight_decay) && o.weight_decay >= 0, OptionError,
+              "--weight-decay must be a number >= 0, not {}", o.weight_decay);
+  SHOAL_CHECK(in_unit_interval(o.beta1) && in_unit_interval(o.beta2), OptionError,
+              "--betas must be two numbers in [0, 1), not {},{}", o.beta1, o.beta2);
+  SHOAL_CHECK(in_unit_interval(o.rho), OptionError, "adadelta's rho must be in [0, 1), not {}", o.rho);
+  SHOAL_CHECK(in_unit_interval(o.momentum), OptionError, "--momentum must be in [0, 1), not {}", o.momentum);
+  SHOAL_CHECK(o.eps >= 0 && o.adadelta_eps >= 0, OptionError, "an optimizer's eps must not be negative");
+}
+
+}  // namespace
+
+std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options) {
+  check_options(options);
+  using Names = std::vector<std::string>;
+  if (options.name == "sgd" && options.momentum == 0) return std::make_unique<RuleOptimizer<SgdRule>>(options, Names{});
+  if (options.name == "sgd") return std::make_unique<RuleOptimizer<MomentumRule>>(options, Names{"momentum_buffer"});
+  if (options.name == "adam")
+    return std::make_unique<RuleOptimizer<AdamL2Rule>>(options, Names{"exp_avg", "exp_avg_sq"});
+  if (options.name == "adamw")
+    return std::make_unique<RuleOptimizer<AdamWRule>>(options, Names{"exp_avg", "exp_avg_sq"});
+  if (options.name == "adadelta")
+    return std::make_unique<RuleOptimizer<AdadeltaRule>>(options, Names{"square_avg", "acc_delta"});
+  throw OptionError("--optimizer knows sgd, adam, adamw and adadelta, not '{}'", options.name);
+}
+
+}  // namespace shoal::optim
