@@ -1,0 +1,52 @@
+#include "launch/stop_signal.h"
+
+#include <atomic>
+
+#include "core/check.h"
+
+namespace shoal::launch {
+namespace {
+
+std::atomic<bool> g_listening{false};
+std::atomic<int> g_received{0};
+static_assert(std::atomic<int>::is_always_lock_free, "a signal handler may touch nothing else");
+
+extern "C" void note_signal(int signal) {
+  int none = 0;
+  g_received.compare_exchange_strong(none, signal);
+}
+
+}  // namespace
+
+StopSignal::StopSignal() {
+  SHOAL_ASSERT(!g_listening.exchange(true));
+  g_received = 0;
+  for (std::size_t i = 0; i < kSignals.size(); ++i) {
+    struct sigaction action {};
+    action.sa_handler = note_signal;
+    sigemptyset(&action.sa_mask);
+    // Calls of the system that a signal interrupts go on, so no other code needs to know of this.
+    action.sa_flags = SA_RESTART;
+    if (kSignals[i] == SIGINT) action.sa_flags |= static_cast<int>(SA_RESETHAND);
+    sigaction(kSignals[i], &action, &before_[i]);
+  }
+}
+
+StopSignal::~StopSignal() {
+  for (std::size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &before_[i], nullptr);
+  g_listening = false;
+}
+
+int StopSignal::received() const noexcept { return g_received; }
+
+const char* signal_name(int signal) noexcept {
+  switch (signal) {
+    case SIGTERM: return "SIGTERM";
+    case SIGINT: return "SIGINT";
+    case SIGUSR1: return "SIGUSR1";
+    case SIGUSR2: return "SIGUSR2";
+    default: return "signal";
+  }
+}
+
+}  // namespace shoal::launch

@@ -1,0 +1,28 @@
+// Notes the signals by which people, launchers and schedulers ask a job to stop, and lets the job choose the moment.
+#pragma once
+
+#include <array>
+#include <csignal>
+
+namespace shoal::launch {
+
+// While an object lives, SIGTERM, SIGINT, SIGUSR1 and SIGUSR2 only leave a note; afterwards they do what they did
+// before. The first SIGINT also puts that signal's default action back: a second Ctrl-C ends the program at once.
+// One object at a time; received() may be called from any thread.
+class StopSignal {
+ public:
+  StopSignal();  // throws InternalError where another object lives
+  ~StopSignal();
+  StopSignal(const StopSignal&) = delete;
+  StopSignal& operator=(const StopSignal&) = delete;
+
+  int received() const noexcept;  // the number of the first signal that came, 0: none
+
+ private:
+  static constexpr std::array<int, 4> kSignals{SIGTERM, SIGINT, SIGUSR1, SIGUSR2};
+  std::array<struct sigaction, kSignals.size()> before_{};
+};
+
+const char* signal_name(int signal) noexcept;  // "SIGUSR1"; "signal" for those that StopSignal does not note
+
+}  // namespace shoal::launch
