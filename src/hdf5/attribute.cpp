@@ -1,0 +1,85 @@
+#include "hdf5/attribute.h"
+
+#include <memory>
+
+namespace shoal::hdf5 {
+namespace {
+
+std::string subject_of(const File& file, const std::string& name) { return file.path() + ": attribute " + name; }
+
+// Of variable length: it lies in a heap of its own, past the 64 KiB that an object header holds.
+DatatypeHandle string_type() {
+  const auto lock = lock_library();
+  DatatypeHandle type(call("H5Tcopy", "string type", H5Tcopy, H5T_C_S1));
+  call("H5Tset_size", "string type", H5Tset_size, type.get(), H5T_VARIABLE);
+  call("H5Tset_cset", "string type", H5Tset_cset, type.get(), H5T_CSET_UTF8);
+  return type;
+}
+
+void write_scalar(File& file, const std::string& name, hid_t file_type, hid_t memory_type, const void* value) {
+  const std::string subject = subject_of(file, name);
+  const DataspaceHandle space(call("H5Screate", subject, H5Screate, H5S_SCALAR));
+  const AttributeHandle attribute(call("H5Acreate2", subject, H5Acreate2, file.id(), name.c_str(), file_type,
+                                       space.get(), H5P_DEFAULT, H5P_DEFAULT));
+  call("H5Awrite", subject, H5Awrite, attribute.get(), memory_type, value);
+}
+
+// `value` holds one element of `memory_type`, which must be of `wanted` class.
+void read_scalar(const File& file, const std::string& name, H5T_class_t wanted, hid_t memory_type, void* value) {
+  const std::string subject = subject_of(file, name);
+  const auto lock = lock_library();
+  const AttributeHandle attribute(call("H5Aopen", subject, H5Aopen, file.id(), name.c_str(), H5P_DEFAULT));
+  const DatatypeHandle type(call("H5Aget_type", subject, H5Aget_type, attribute.get()));
+  const DataspaceHandle space(call("H5Aget_space", subject, H5Aget_space, attribute.get()));
+  const bool variable = H5Tis_variable_str(type.get()) > 0;
+  const bool fits = H5Tget_class(type.get()) == wanted && H5Sget_simple_extent_npoints(space.get()) == 1 &&
+                    variable == (wanted == H5T_STRING);
+  if (!fits) throw Hdf5Error("{}: is not of the kind that Shoal writes", subject);
+  call("H5Aread", subject, H5Aread, attribute.get(), memory_type, value);
+}
+
+}  // namespace
+
+void write_attribute(File& file, const std::string& name, const std::string& value) {
+  const DatatypeHandle type = string_type();
+  const char* const text = value.c_str();
+  write_scalar(file, name, type.get(), type.get(), &text);
+}
+
+void write_attribute(File& file, const std::string& name, std::int64_t value) {
+  const auto lock = lock_library();
+  write_scalar(file, name, H5T_STD_I64LE, H5T_NATIVE_INT64, &value);
+}
+
+void write_attribute(File& file, const std::string& name, double value) {
+  const auto lock = lock_library();
+  write_scalar(file, name, H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE, &value);
+}
+
+std::string read_string_attribute(const File& file, const std::string& name) {
+  const DatatypeHandle type = string_type();
+  char* raw = nullptr;
+  read_scalar(file, name, H5T_STRING, type.get(), &raw);
+  const auto release = [](char* memory) {
+    const auto lock = lock_library();
+    H5free_memory(memory);
+  };
+  const std::unique_ptr<char, decltype(release)> text(raw, release);
+  return text ? text.get() : "";
+}
+
+std::int64_t read_int64_attribute(const File& file, const std::string& name) {
+  const auto lock = lock_library();
+  std::int64_t value = 0;
+  read_scalar(file, name, H5T_INTEGER, H5T_NATIVE_INT64, &value);
+  return value;
+}
+
+double read_float64_attribute(const File& file, const std::string& name) {
+  const auto lock = lock_library();
+  double value = 0;
+  read_scalar(file, name, H5T_FLOAT, H5T_NATIVE_DOUBLE, &value);
+  return value;
+}
+
+}  // namespace shoal::hdf5

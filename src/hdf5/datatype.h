@@ -1,0 +1,17 @@
+// Element types of Shoal as types in HDF5 files: little-endian; "bool" is the enumeration that h5py reads and writes
+// as bool; float16 and bfloat16 are described bit by bit, since HDF5 knows them by name only from 1.14.4 and 2.0 on.
+#pragma once
+
+#include <optional>
+
+#include "hdf5/handle.h"
+#include "shard/dtype.h"
+
+namespace shoal::hdf5 {
+
+DatatypeHandle file_type(DType dtype);
+DatatypeHandle uint64_file_type();
+// The element type that `type` stores, or nothing where it is none of ours.
+std::optional<DType> dtype_of(hid_t type);
+
+}  // namespace shoal::hdf5
