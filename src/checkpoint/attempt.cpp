@@ -1,0 +1,166 @@
+#include "checkpoint/attempt.h"
+
+#include <algorithm>
+#include <set>
+#include <system_error>
+
+#include "checkpoint/catalog.h"
+#include "checkpoint/commit_record.h"
+#include "checkpoint/file_io.h"
+#include "checkpoint/file_names.h"
+#include "core/check.h"
+#include "core/crc32c.h"
+#include "core/logging.h"
+
+namespace shoal::checkpoint {
+namespace fs = std::filesystem;
+namespace {
+
+std::vector<fs::path> directories_of_kind(const fs::path& directory, DirectoryKind kind) {
+  std::vector<fs::path> paths;
+  std::error_code error;
+  for (fs::directory_iterator files(directory, error); !error && files != fs::directory_iterator();
+       files.increment(error)) {
+    const auto name = parse_step_directory_name(files->path().filename().string());
+    if (name && name->kind == kind) paths.push_back(files->path());
+  }
+  SHOAL_CHECK(!error, IoError, "cannot read the directory {}: {}", directory.string(), error.message());
+  return paths;
+}
+
+void sweep_leftovers(const fs::path& directory) {
+  for (const fs::path& path : directories_of_kind(directory, DirectoryKind::temporary)) {
+    log::warning("{} was left by a save that did not finish; it is removed", path.string());
+    remove_tree(path);
+  }
+}
+
+std::int64_t next_sequence(const fs::path& directory) {
+  std::int64_t largest = 0;
+  for (const CatalogEntry& entry : list_checkpoints(directory)) largest = std::max(largest, entry.sequence);
+  return largest + 1;
+}
+
+// A rank on another node may have written to a directory of the same name on a disk of its own.
+void check_files_arrived(const Attempt& attempt, const Manifest& manifest) {
+  for (std::size_t rank = 0; rank < manifest.files.size(); ++rank) {
+    const ShardFile& file = manifest.files[rank];
+    std::error_code error;
+    const auto bytes = fs::file_size(attempt.path / file.name, error);
+    SHOAL_CHECK(!error && bytes == static_cast<std::uintmax_t>(file.bytes), IoError,
+                "rank {} wrote {} bytes to {}, which rank 0 does not see; --checkpoint-dir must lie on a file system "
+                "that all nodes share",
+                rank, file.bytes, (attempt.path / file.name).string());
+  }
+}
+
+// A crash in the middle of the removal must not leave something that looks like a checkpoint.
+void remove_checkpoint(const fs::path& path, const SaveObserver& observer) {
+  const auto name = parse_step_directory_name(path.filename().string());
+  const fs::path aside = path.parent_path() / temporary_directory_name(name->step, make_checkpoint_id());
+  rename_path(path, aside);
+  pass(observer, SavePoint::old_set_aside);
+  remove_tree(aside);
+}
+
+bool is_sound(const fs::path& path) {
+  try {
+    open_checkpoint(path);
+    return true;
+  } catch (const CheckpointError&) {
+    return false;  // left alone: whoever restores or verifies is told why
+  }
+}
+
+void point_latest_at(const fs::path& checkpoint, const SaveObserver& observer) {
+  const fs::path directory = checkpoint.parent_path();
+  const fs::path staged = directory / (std::string(kLatestName) + ".tmp");
+  write_text_file(staged, checkpoint.filename().string() + "\n");
+  pass(observer, SavePoint::latest_staged);
+  rename_path(staged, directory / kLatestName);
+  sync_directory(directory);
+  pass(observer, SavePoint::latest_replaced);
+}
+
+void prune(const std::vector<CatalogEntry>& newest_first, int keep, const SaveObserver& observer) {
+  std::set<std::int64_t> kept_steps;
+  for (const CatalogEntry& entry : newest_first) {
+    if (!is_sound(entry.path)) continue;
+    // Of two checkpoints of one step, the older was displaced by the newer.
+    if (static_cast<int>(kept_steps.size()) >= keep || kept_steps.contains(entry.step))
+      remove_checkpoint(entry.path, observer);
+    else
+      kept_steps.insert(entry.step);
+  }
+}
+
+// A save that was killed between its two renames left the old checkpoint of the step without its name.
+void restore_displaced(const fs::path& directory) {
+  for (const fs::path& path : directories_of_kind(directory, DirectoryKind::displaced)) {
+    const fs::path name = directory / step_directory_name(parse_step_directory_name(path.filename().string())->step);
+    std::error_code ignored;
+    if (!fs::exists(name, ignored)) rename_path(path, name);
+  }
+}
+
+}  // namespace
+
+Attempt begin_attempt(const fs::path& directory, std::int64_t step) {
+  make_directories(directory);
+  sweep_leftovers(directory);
+  restore_displaced(directory);
+  Attempt attempt{directory, {}, make_checkpoint_id(), next_sequence(directory), step};
+  attempt.path = directory / temporary_directory_name(step, attempt.id);
+  try {
+    make_directories(attempt.path / kShardFolder);
+  } catch (const IoError&) {
+    abandon(attempt);
+    throw;
+  }
+  return attempt;
+}
+
+fs::path commit(const Attempt& attempt, const Manifest& manifest, const SaveObserver& observer) {
+  check_files_arrived(attempt, manifest);
+  const std::string text = format_manifest(manifest);
+  write_text_file(attempt.path / kManifestName, text);
+  sync_directory(attempt.path / kShardFolder);
+  sync_directory(attempt.path);
+  pass(observer, SavePoint::manifest_written);
+  const CommitRecord record{attempt.id, attempt.sequence, static_cast<std::int64_t>(text.size()),
+                            crc32c(text.data(), text.size())};
+  write_text_file(attempt.path / kCommitName, format_commit(record));
+  sync_directory(attempt.path);
+  pass(observer, SavePoint::committed);
+
+  const fs::path final_path = attempt.directory / step_directory_name(attempt.step);
+  std::error_code ignored;
+  if (fs::exists(final_path, ignored)) {
+    rename_path(final_path, attempt.directory / displaced_directory_name(attempt.step, attempt.id));
+    pass(observer, SavePoint::old_displaced);
+  }
+  rename_path(attempt.path, final_path);
+  sync_directory(attempt.directory);
+  pass(observer, SavePoint::renamed);
+  return final_path;
+}
+
+void tidy_up(const fs::path& directory, int keep, const SaveObserver& observer) {
+  try {
+    const std::vector<CatalogEntry> entries = list_checkpoints(directory);
+    const auto newest = std::find_if(entries.begin(), entries.end(), [](const auto& e) { return e.sequence >= 0; });
+    if (newest != entries.end()) point_latest_at(newest->path, observer);
+    prune(entries, keep, observer);
+  } catch (const IoError& error) {
+    log::warning("the new checkpoint in {} is complete, but tidying up failed: {}", directory.string(), error.what());
+  }
+  pass(observer, SavePoint::finished);
+}
+
+void abandon(const Attempt& attempt) noexcept {
+  std::error_code error;
+  fs::remove_all(attempt.path, error);
+  if (error) log::warning("{} could not be removed: {}", attempt.path.string(), error.message());
+}
+
+}  // namespace shoal::checkpoint

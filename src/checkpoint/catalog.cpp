@@ -1,0 +1,111 @@
+#include "checkpoint/catalog.h"
+
+#include <algorithm>
+#include <limits>
+#include <system_error>
+#include <tuple>
+
+#include "checkpoint/commit_record.h"
+#include "checkpoint/file_io.h"
+#include "checkpoint/file_names.h"
+#include "core/check.h"
+#include "core/crc32c.h"
+
+namespace shoal::checkpoint {
+namespace fs = std::filesystem;
+namespace {
+
+std::string read_part(const fs::path& checkpoint, const char* name) {
+  try {
+    return read_text_file(checkpoint / name);
+  } catch (const IoError& error) {
+    throw CheckpointError("{} is no complete checkpoint: {}", checkpoint.string(), error.what());
+  }
+}
+
+CommitRecord read_commit(const fs::path& checkpoint) {
+  return parse_commit(read_part(checkpoint, kCommitName), (checkpoint / kCommitName).string());
+}
+
+std::int64_t sequence_or_unknown(const fs::path& checkpoint) {
+  try {
+    return read_commit(checkpoint).sequence;
+  } catch (const CheckpointError&) {
+    return -1;  // open_checkpoint() will say why
+  }
+}
+
+bool is_newer(const CatalogEntry& a, const CatalogEntry& b) {
+  const auto key = [](const CatalogEntry& entry) {
+    const bool unknown = entry.sequence < 0;
+    return std::tuple(unknown ? std::numeric_limits<std::int64_t>::max() : entry.sequence, entry.step, entry.path);
+  };
+  return key(a) > key(b);
+}
+
+void check_sizes(const fs::path& checkpoint, const Manifest& manifest) {
+  for (const ShardFile& file : manifest.files) {
+    std::error_code error;
+    const auto bytes = fs::file_size(checkpoint / file.name, error);
+    SHOAL_CHECK(!error, CheckpointError, "{}: file {} cannot be read: {}", checkpoint.string(), file.name,
+                error.message());
+    SHOAL_CHECK(bytes == static_cast<std::uintmax_t>(file.bytes), CheckpointError,
+                "{}: file {} has {} bytes, {} were written: it is damaged", checkpoint.string(), file.name, bytes,
+                file.bytes);
+  }
+}
+
+}  // namespace
+
+std::vector<CatalogEntry> list_checkpoints(const fs::path& directory) {
+  std::vector<CatalogEntry> entries;
+  std::error_code error;
+  fs::directory_iterator files(directory, error);
+  if (error == std::errc::no_such_file_or_directory) return entries;
+  for (; !error && files != fs::directory_iterator(); files.increment(error)) {
+    const auto name = parse_step_directory_name(files->path().filename().string());
+    if (!name || name->kind == DirectoryKind::temporary) continue;
+    entries.push_back({files->path(), name->step, sequence_or_unknown(files->path())});
+  }
+  SHOAL_CHECK(!error, IoError, "cannot read the directory {}: {}", directory.string(), error.message());
+  std::sort(entries.begin(), entries.end(), is_newer);
+  return entries;
+}
+
+Manifest read_manifest(const fs::path& path) {
+  const CommitRecord commit = read_commit(path);
+  const std::string text = read_part(path, kManifestName);
+  const std::string where = (path / kManifestName).string();
+  const bool intact = static_cast<std::int64_t>(text.size()) == commit.manifest_bytes &&
+                      crc32c(text.data(), text.size()) == commit.manifest_crc;
+  SHOAL_CHECK(intact, CheckpointError, "{} does not match its size and checksum in {}: it is damaged", where,
+              kCommitName);
+  Manifest manifest = parse_manifest(text, where);
+  SHOAL_CHECK(manifest.id == commit.id && manifest.sequence == commit.sequence, CheckpointError,
+              "{} and {} are of different checkpoints", where, kCommitName);
+  return manifest;
+}
+
+Manifest open_checkpoint(const fs::path& path) {
+  Manifest manifest = read_manifest(path);
+  check_sizes(path, manifest);
+  return manifest;
+}
+
+bool is_checkpoint(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(path / kManifestName, ignored) || fs::exists(path / kCommitName, ignored) ||
+         parse_step_directory_name(path.lexically_normal().filename().string()).has_value();
+}
+
+fs::path resolve_checkpoint(const fs::path& path) {
+  std::error_code error;
+  SHOAL_CHECK(fs::is_directory(path, error), CheckpointError, "{} is no checkpoint and no directory of checkpoints",
+              path.string());
+  if (is_checkpoint(path)) return path;
+  const std::vector<CatalogEntry> entries = list_checkpoints(path);
+  SHOAL_CHECK(!entries.empty(), CheckpointError, "there is no checkpoint in {}", path.string());
+  return entries.front().path;
+}
+
+}  // namespace shoal::checkpoint

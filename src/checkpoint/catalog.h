@@ -1,0 +1,38 @@
+// Which checkpoints there are, and which is the newest.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "checkpoint/manifest.h"
+
+namespace shoal::checkpoint {
+
+struct CatalogEntry {
+  std::filesystem::path path;
+  std::int64_t step = 0;
+  std::int64_t sequence = -1;  // -1: the COMMIT file cannot tell
+};
+
+// The checkpoints of `directory`, newest first: by their sequence numbers, not by step, since a run may go back.
+// One whose COMMIT is missing or damaged stands in front of all: whoever wants the newest must hear of it. Attempts
+// (.tmp.) are not listed. Empty where the directory does not exist; IoError where it cannot be read.
+std::vector<CatalogEntry> list_checkpoints(const std::filesystem::path& directory);
+
+// Reads COMMIT and, confirmed by it, the manifest of one checkpoint. CheckpointError that says what is missing or
+// wrong.
+Manifest read_manifest(const std::filesystem::path& path);
+
+// The same, and the sizes of all files are as the manifest says. Bytes of tensors are not read: that is verify's task,
+// and that of whoever reads them.
+Manifest open_checkpoint(const std::filesystem::path& path);
+
+// `path` itself where it is one checkpoint; the newest one where it is a directory of checkpoints. CheckpointError
+// where it is neither.
+std::filesystem::path resolve_checkpoint(const std::filesystem::path& path);
+
+// True for one checkpoint, sound or not, as opposed to a directory of checkpoints.
+bool is_checkpoint(const std::filesystem::path& path);
+
+}  // namespace shoal::checkpoint

@@ -1,0 +1,142 @@
+#include "checkpoint/file_io.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <system_error>
+
+#include "core/check.h"
+
+namespace shoal::checkpoint {
+namespace {
+
+const char* remedy(int error) {
+  switch (error) {
+    case ENOSPC: return "; free some space, keep fewer checkpoints (--keep), or choose another --checkpoint-dir";
+    case EDQUOT: return "; your quota is used up: free some space or choose another --checkpoint-dir";
+    case EFBIG: return "; files may not grow that large here: see 'ulimit -f', or choose another --checkpoint-dir";
+    case EACCES:
+    case EPERM:
+    case EROFS: return "; choose a --checkpoint-dir that you may write";
+    default: return "";
+  }
+}
+
+[[noreturn]] void fail(const char* action, const std::filesystem::path& path, int error) {
+  throw IoError("cannot {} {}: {}{}", action, path.string(), std::generic_category().message(error), remedy(error));
+}
+
+int open_or_fail(const std::filesystem::path& path, int flags, const char* action) {
+  const int descriptor = ::open(path.c_str(), flags | O_CLOEXEC, 0666);
+  if (descriptor < 0) fail(action, path, errno);
+  return descriptor;
+}
+
+std::int64_t size_or_fail(int descriptor, const std::filesystem::path& path) {
+  struct stat status {};
+  if (::fstat(descriptor, &status) != 0) fail("examine", path, errno);
+  return status.st_size;
+}
+
+void sync_or_fail(int descriptor, const std::filesystem::path& path) {
+  if (::fsync(descriptor) != 0) fail("write to the disk", path, errno);
+}
+
+}  // namespace
+
+void DescriptorTraits::close(int descriptor) noexcept { ::close(descriptor); }
+
+OutputFile::OutputFile(const std::filesystem::path& path, int flags)
+    : path_(path), descriptor_(open_or_fail(path, O_WRONLY | flags, "write")) {}
+
+OutputFile OutputFile::create(const std::filesystem::path& path) { return {path, O_CREAT | O_TRUNC}; }
+OutputFile OutputFile::open_existing(const std::filesystem::path& path) { return {path, 0}; }
+
+void OutputFile::write_at(std::int64_t offset, const void* data, std::size_t bytes) {
+  const char* from = static_cast<const char*>(data);
+  while (bytes > 0) {
+    const ssize_t written = ::pwrite(descriptor_.get(), from, bytes, offset);
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) fail("write", path_, errno);
+    if (written == 0) fail("write", path_, EIO);
+    from += written;
+    offset += written;
+    bytes -= static_cast<std::size_t>(written);
+  }
+}
+
+void OutputFile::sync() { sync_or_fail(descriptor_.get(), path_); }
+
+void OutputFile::close() {
+  if (::close(descriptor_.release()) != 0) fail("write", path_, errno);
+}
+
+std::int64_t OutputFile::size() const { return size_or_fail(descriptor_.get(), path_); }
+
+InputFile::InputFile(const std::filesystem::path& path)
+    : path_(path), descriptor_(open_or_fail(path, O_RDONLY, "read")) {}
+
+std::int64_t InputFile::size() const { return size_or_fail(descriptor_.get(), path_); }
+
+void InputFile::read_at(std::int64_t offset, void* data, std::size_t bytes) const {
+  char* to = static_cast<char*>(data);
+  while (bytes > 0) {
+    const ssize_t got = ::pread(descriptor_.get(), to, bytes, offset);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) fail("read", path_, errno);
+    SHOAL_CHECK(got > 0, CheckpointError, "{} ends at byte {}, before all of its data: it is truncated", path_.string(),
+                offset);
+    to += got;
+    offset += got;
+    bytes -= static_cast<std::size_t>(got);
+  }
+}
+
+std::string read_text_file(const std::filesystem::path& path) {
+  const InputFile file(path);
+  std::string text(static_cast<std::size_t>(file.size()), '\0');
+  file.read_at(0, text.data(), text.size());
+  return text;
+}
+
+void write_text_file(const std::filesystem::path& path, const std::string& text) {
+  OutputFile file = OutputFile::create(path);
+  file.write_at(0, text.data(), text.size());
+  file.sync();
+  file.close();
+}
+
+void sync_directory(const std::filesystem::path& path) {
+  const Descriptor descriptor(open_or_fail(path, O_RDONLY | O_DIRECTORY, "open the directory"));
+  // Some file systems order directory changes themselves and refuse the call.
+  if (::fsync(descriptor.get()) != 0 && errno != EINVAL && errno != ENOTSUP) fail("write to the disk", path, errno);
+}
+
+void rename_path(const std::filesystem::path& from, const std::filesystem::path& to) {
+  if (std::rename(from.c_str(), to.c_str()) != 0) fail(("rename " + from.string() + " to").c_str(), to, errno);
+}
+
+std::filesystem::path directory_of(const std::filesystem::path& path) {
+  const std::filesystem::path clean = std::filesystem::absolute(path).lexically_normal();
+  return clean.has_filename() ? clean.parent_path() : clean.parent_path().parent_path();
+}
+
+void make_directories(const std::filesystem::path& path) {
+  std::error_code error;
+  const bool made = std::filesystem::create_directories(path, error);
+  if (error) fail("make the directory", path, error.value());
+  if (made) sync_directory(directory_of(path));
+}
+
+void remove_tree(const std::filesystem::path& path) {
+  std::error_code error;
+  std::filesystem::remove_all(path, error);
+  if (error) fail("remove", path, error.value());
+}
+
+}  // namespace shoal::checkpoint

@@ -1,0 +1,63 @@
+// Plain files by descriptor, with positioned reads and writes. Every failure is an IoError that names the path, what
+// was wanted and the system's reason; a file shorter than it should be is a CheckpointError.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+#include "core/unique_handle.h"
+
+namespace shoal::checkpoint {
+
+struct DescriptorTraits {
+  using Handle = int;
+  static int invalid() noexcept { return -1; }
+  static void close(int descriptor) noexcept;
+};
+using Descriptor = UniqueHandle<DescriptorTraits>;
+
+// Reads and writes go in pieces of this size at most: what a checksum is computed over while it is in the cache.
+inline constexpr std::int64_t kChunkBytes = 4 << 20;
+
+class OutputFile {
+ public:
+  static OutputFile create(const std::filesystem::path& path);         // emptied where it exists
+  static OutputFile open_existing(const std::filesystem::path& path);  // kept as it is
+  void write_at(std::int64_t offset, const void* data, std::size_t bytes);
+  void sync();   // the bytes are on the disk when this returns
+  void close();  // tells of a delayed failure to write, which the destructor would not
+  std::int64_t size() const;
+
+ private:
+  OutputFile(const std::filesystem::path& path, int flags);
+  std::filesystem::path path_;
+  Descriptor descriptor_;
+};
+
+class InputFile {
+ public:
+  explicit InputFile(const std::filesystem::path& path);
+  std::int64_t size() const;
+  // All of `bytes`; CheckpointError where the file ends before.
+  void read_at(std::int64_t offset, void* data, std::size_t bytes) const;
+
+ private:
+  std::filesystem::path path_;
+  Descriptor descriptor_;
+};
+
+std::string read_text_file(const std::filesystem::path& path);
+// Written and synced; the entry in its directory is not.
+void write_text_file(const std::filesystem::path& path, const std::string& text);
+void sync_directory(const std::filesystem::path& path);
+// Onto `to`, which is replaced where it is a file.
+void rename_path(const std::filesystem::path& from, const std::filesystem::path& to);
+// The directory that holds `path`, whether or not it ends in '/'.
+std::filesystem::path directory_of(const std::filesystem::path& path);
+void make_directories(const std::filesystem::path& path);  // and those on the way; synced in their directory
+// With all that is in it; missing is no error.
+void remove_tree(const std::filesystem::path& path);
+
+}  // namespace shoal::checkpoint

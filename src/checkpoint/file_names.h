@@ -1,0 +1,53 @@
+// Every name on the disk is built and parsed here.
+//   DIR/latest                                  names the newest checkpoint
+//   DIR/step_00001000/                          a complete checkpoint
+//   DIR/step_00001000.tmp.<id>/                 an attempt, or what is being removed; swept by the next save
+//   DIR/step_00001000.old.<id>/                 complete; displaced by a new checkpoint of the same step
+//   …/manifest.json, COMMIT, shards/<id>_rank_00003.h5
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace shoal::checkpoint {
+
+inline constexpr const char* kManifestName = "manifest.json";
+inline constexpr const char* kCommitName = "COMMIT";
+inline constexpr const char* kLatestName = "latest";
+inline constexpr const char* kShardFolder = "shards";
+inline constexpr const char* kRegionsDataset = "/regions";
+inline constexpr std::string_view kModelPrefix = "model/";
+inline constexpr std::string_view kOptimizerPrefix = "optimizer/";
+
+enum class DirectoryKind { complete, displaced, temporary };
+
+struct StepDirectory {
+  std::int64_t step = 0;
+  DirectoryKind kind = DirectoryKind::complete;
+};
+
+std::string make_checkpoint_id();  // 16 random hexadecimal digits
+bool is_checkpoint_id(std::string_view text);
+
+std::string step_directory_name(std::int64_t step);
+std::string temporary_directory_name(std::int64_t step, std::string_view id);
+std::string displaced_directory_name(std::int64_t step, std::string_view id);
+// Nothing where the name is none of the three.
+std::optional<StepDirectory> parse_step_directory_name(std::string_view name);
+
+// Relative to the checkpoint's directory.
+std::string shard_file_name(std::string_view id, int rank);
+
+// A tensor's dataset in a shard file: "/model/fc1.weight", "/optimizer/exp_avg/fc1.weight". '/' and '%' within the
+// parameter's name are written as %2F and %25. InternalError where the name is not of the form that state_dict.h says.
+std::string shard_dataset_path(std::string_view tensor_name);
+// In a consolidated file: "/fc1.weight", "/optimizer/exp_avg/fc1.weight".
+std::string consolidated_dataset_path(std::string_view tensor_name);
+
+bool is_model_tensor(std::string_view tensor_name);
+// "model/fc1.weight" → "fc1.weight"
+std::string_view parameter_name(std::string_view tensor_name);
+
+}  // namespace shoal::checkpoint

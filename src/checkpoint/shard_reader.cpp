@@ -1,0 +1,108 @@
+#include "checkpoint/shard_reader.h"
+
+#include <algorithm>
+
+#include "checkpoint/file_names.h"
+#include "core/check.h"
+#include "core/crc32c.h"
+#include "hdf5/attribute.h"
+#include "hdf5/dataset.h"
+
+namespace shoal::checkpoint {
+namespace {
+
+// What HDF5 or the system says of a file that the manifest vouches for is damage of the checkpoint.
+template <typename Function>
+auto as_damage(const Function& function) {
+  try {
+    return function();
+  } catch (const IoError& error) {
+    throw CheckpointError("{}", error.what());
+  }
+}
+
+InputFile open_of_size(const std::filesystem::path& path, std::int64_t bytes) {
+  InputFile file = as_damage([&] { return InputFile(path); });
+  SHOAL_CHECK(file.size() == bytes, CheckpointError, "{} has {} bytes, {} were written: it is damaged", path.string(),
+              file.size(), bytes);
+  return file;
+}
+
+bool by_tensor(const RegionRow& a, const RegionRow& b) { return a.tensor < b.tensor; }
+
+}  // namespace
+
+ShardReader::ShardReader(const std::filesystem::path& directory, const Manifest& manifest, std::size_t index)
+    : manifest_(&manifest),
+      path_(directory / manifest.files.at(index).name),
+      bytes_(open_of_size(path_, manifest.files[index].bytes)),
+      file_(as_damage([&] { return hdf5::File::open_for_reading(path_); })) {
+  as_damage([&] {
+    check_header(index);
+    read_table(manifest.files[index]);
+  });
+}
+
+void ShardReader::check_header(std::size_t index) const {
+  const std::string id = hdf5::read_string_attribute(file_, "checkpoint");
+  SHOAL_CHECK(id == manifest_->id, CheckpointError, "{} belongs to checkpoint {}, not to {}", path_.string(), id,
+              manifest_->id);
+  const std::int64_t step = hdf5::read_int64_attribute(file_, "step");
+  const std::int64_t rank = hdf5::read_int64_attribute(file_, "rank");
+  const std::int64_t ranks = hdf5::read_int64_attribute(file_, "ranks");
+  SHOAL_CHECK(step == manifest_->step && rank == static_cast<std::int64_t>(index) && ranks == manifest_->ranks,
+              CheckpointError, "{} is of step {} and rank {} of {}, the manifest says step {} and rank {} of {}",
+              path_.string(), step, rank, ranks, manifest_->step, index, manifest_->ranks);
+}
+
+void ShardReader::read_table(const ShardFile& expected) {
+  const hdf5::Placement place = hdf5::find_dataset(file_, kRegionsDataset);
+  SHOAL_CHECK((place.shape == std::vector<std::int64_t>{expected.regions, 4}) && place.element_bytes == 8,
+              CheckpointError, "{}: {} has not the {} rows that the manifest says", path_.string(), kRegionsDataset,
+              expected.regions);
+  table_.resize(static_cast<std::size_t>(expected.regions));
+  if (!table_.empty()) bytes_.read_at(place.file_offset, table_.data(), table_.size() * sizeof(RegionRow));
+  SHOAL_CHECK(table_crc(table_) == expected.table_crc, CheckpointError,
+              "{}: the table of regions does not match its checksum in the manifest: it is damaged", path_.string());
+  check_rows(table_, *manifest_, path_.string());
+}
+
+// Regions of one tensor in one file lie one after the other in the tensor's one dataset, in the table's order.
+std::int64_t ShardReader::locate(std::size_t region) const {
+  const std::uint64_t tensor = table_.at(region).tensor;
+  const TensorSpec& spec = manifest_->tensors[tensor].spec;
+  const auto [first, last] = std::equal_range(table_.begin(), table_.end(), table_[region], by_tensor);
+  std::uint64_t before = 0, total = 0;
+  for (auto row = first; row != last; ++row) {
+    if (row < table_.begin() + static_cast<std::ptrdiff_t>(region)) before += row->count;
+    total += row->count;
+  }
+  const std::string path = shard_dataset_path(spec.name);
+  const hdf5::Placement place = as_damage([&] { return hdf5::find_dataset(file_, path); });
+  SHOAL_CHECK(place.dtype == spec.dtype && place.shape == std::vector{static_cast<std::int64_t>(total)} &&
+                  place.file_offset >= 0,
+              CheckpointError, "{}: dataset {} is not the {} elements of {} that the manifest and the table say",
+              path_.string(), path, total, name_of(spec.dtype));
+  return place.file_offset + static_cast<std::int64_t>(before) * size_of(spec.dtype);
+}
+
+void ShardReader::read(std::size_t region, const RegionSink& sink) {
+  const RegionRow& row = table_.at(region);
+  const std::int64_t element = size_of(manifest_->tensors[row.tensor].spec.dtype);
+  const std::int64_t bytes = static_cast<std::int64_t>(row.count) * element;
+  const std::int64_t from = locate(region);
+  const std::int64_t to = static_cast<std::int64_t>(row.begin) * element;
+  buffer_.resize(static_cast<std::size_t>(kChunkBytes));
+  std::uint32_t crc = 0;
+  for (std::int64_t done = 0; done < bytes; done += kChunkBytes) {
+    const auto chunk = static_cast<std::size_t>(std::min(kChunkBytes, bytes - done));
+    as_damage([&] { bytes_.read_at(from + done, buffer_.data(), chunk); });
+    crc = crc32c(buffer_.data(), chunk, crc);
+    sink(to + done, buffer_.data(), chunk);
+  }
+  SHOAL_CHECK(crc == row.crc, CheckpointError,
+              "{}: {}: the bytes do not match their checksum (CRC-32C {:08x}, {:08x} was written): it is damaged",
+              path_.string(), describe(row, *manifest_), crc, row.crc);
+}
+
+}  // namespace shoal::checkpoint

@@ -1,0 +1,42 @@
+// Reads one shard file of a checkpoint, and believes nothing in it that is not confirmed by the manifest or a checksum.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <functional>
+
+#include "checkpoint/file_io.h"
+#include "checkpoint/manifest.h"
+#include "checkpoint/region_table.h"
+#include "hdf5/file.h"
+
+namespace shoal::checkpoint {
+
+// Gets a region's bytes piece by piece, in order: `offset` is the place of `data` in the flattened tensor, in bytes.
+using RegionSink = std::function<void(std::int64_t offset, const std::byte* data, std::size_t bytes)>;
+
+class ShardReader {
+ public:
+  // File `index` of the checkpoint at `directory`. Its size, its header and its table of regions are checked:
+  // CheckpointError where one is wrong, or where the file is missing or cannot be read.
+  ShardReader(const std::filesystem::path& directory, const Manifest& manifest, std::size_t index);
+
+  const RegionTable& regions() const { return table_; }
+  // Reads a region in pieces of at most kChunkBytes. Throws CheckpointError after the last piece where the checksum
+  // is wrong: what the sink has seen is void then.
+  void read(std::size_t region, const RegionSink& sink);
+
+ private:
+  void check_header(std::size_t index) const;
+  void read_table(const ShardFile& expected);
+  std::int64_t locate(std::size_t region) const;
+
+  const Manifest* manifest_;
+  std::filesystem::path path_;
+  InputFile bytes_;
+  hdf5::File file_;
+  RegionTable table_;
+  std::vector<std::byte> buffer_;
+};
+
+}  // namespace shoal::checkpoint
