@@ -1,0 +1,54 @@
+#include "core/crc32c.h"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+#include <string_view>
+#include <vector>
+
+namespace shoal {
+namespace {
+
+std::uint32_t of(std::string_view text) { return crc32c(text.data(), text.size()); }
+
+TEST(Crc32c, CheckValue) { EXPECT_EQ(of("123456789"), 0xE3069283u); }
+
+// RFC 3720, appendix B.4.
+TEST(Crc32c, VectorsOfTheRfc) {
+  std::vector<unsigned char> bytes(32, 0x00);
+  EXPECT_EQ(crc32c(bytes.data(), 32), 0x8A9136AAu);
+  bytes.assign(32, 0xFF);
+  EXPECT_EQ(crc32c(bytes.data(), 32), 0x62A8AB43u);
+  std::iota(bytes.begin(), bytes.end(), 0);
+  EXPECT_EQ(crc32c(bytes.data(), 32), 0x46DD794Eu);
+  std::iota(bytes.rbegin(), bytes.rend(), 0);
+  EXPECT_EQ(crc32c(bytes.data(), 32), 0x113FDB5Cu);
+}
+
+TEST(Crc32c, NothingChangesNothing) {
+  EXPECT_EQ(crc32c(nullptr, 0), 0u);
+  EXPECT_EQ(crc32c(nullptr, 0, 0xE3069283u), 0xE3069283u);
+}
+
+TEST(Crc32c, PartsGoOnFromEachOther) {
+  std::vector<unsigned char> bytes(1000);
+  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<unsigned char>(i * i + 7 * i);
+  const std::uint32_t whole = crc32c(bytes.data(), bytes.size());
+  for (std::size_t cut = 0; cut <= bytes.size(); cut += 37) {
+    const std::uint32_t first = crc32c(bytes.data(), cut);
+    EXPECT_EQ(crc32c(bytes.data() + cut, bytes.size() - cut, first), whole) << "cut at " << cut;
+  }
+}
+
+TEST(Crc32c, EveryFlippedBitIsSeen) {
+  std::string text = "a region of a shard file";
+  const std::uint32_t sound = of(text);
+  for (std::size_t bit = 0; bit < 8 * text.size(); ++bit) {
+    text[bit / 8] = static_cast<char>(text[bit / 8] ^ (1 << (bit % 8)));
+    EXPECT_NE(of(text), sound) << "bit " << bit;
+    text[bit / 8] = static_cast<char>(text[bit / 8] ^ (1 << (bit % 8)));
+  }
+}
+
+}  // namespace
+}  // namespace shoal
