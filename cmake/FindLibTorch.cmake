@@ -65,8 +65,11 @@ if(LibTorch_FOUND AND NOT TARGET LibTorch::cpu)
   endfunction()
   _shoal_import_library(LibTorch::c10 "${LibTorch_C10_LIBRARY}")
   _shoal_import_library(LibTorch::cpu "${LibTorch_CPU_LIBRARY}")
-  target_include_directories(LibTorch::cpu SYSTEM INTERFACE
-    ${LibTorch_INCLUDE_DIR} ${LibTorch_INCLUDE_DIR}/torch/csrc/api/include)
+  # -idirafter: LibTorch brings headers of other projects along (fmt, protobuf, pybind11) without their libraries. They
+  # must not hide the ones that we link.
+  target_compile_options(LibTorch::cpu INTERFACE
+    "$<$<COMPILE_LANGUAGE:CXX>:SHELL:-idirafter ${LibTorch_INCLUDE_DIR}>"
+    "$<$<COMPILE_LANGUAGE:CXX>:SHELL:-idirafter ${LibTorch_INCLUDE_DIR}/torch/csrc/api/include>")
   target_link_libraries(LibTorch::cpu INTERFACE LibTorch::c10)
 
   # The wheel alone holds libtorch_cuda but not the cuDNN it needs: that comes with the nvidia-* wheels or the system.

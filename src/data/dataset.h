@@ -1,0 +1,29 @@
+// What a model is trained on: samples by number.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <span>
+
+namespace shoal::data {
+
+enum class Split { train, test };
+
+struct Batch {
+  at::Tensor inputs;   // first dimension: samples
+  at::Tensor targets;  // likewise
+};
+
+class Dataset {
+ public:
+  virtual ~Dataset() = default;
+  virtual std::int64_t size() const = 0;  // samples, >= 1
+  // The samples of these numbers in [0, size()), in this order, on the host. At least one. Safe to call from several
+  // threads.
+  virtual Batch batch(std::span<const std::int64_t> indices) const = 0;
+  // Of the contents: equal on every rank, and after a restart.
+  virtual std::uint32_t fingerprint() const = 0;
+};
+
+}  // namespace shoal::data
