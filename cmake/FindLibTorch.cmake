@@ -1,8 +1,9 @@
-# LibTorch::cpu and, where its libraries are there, LibTorch::cuda; LibTorch_VERSION, LibTorch_ROOT_DIR.
+# LibTorch::cpu and, where its libraries are there, LibTorch::cuda; LibTorch_VERSION, LibTorch_ROOT_DIR, and
+# SHOAL_TORCH_VENV, the folder that scripts/setup.sh fills.
 #
 # LibTorch's own TorchConfig.cmake insists on a CUDA toolkit when the build is a CUDA one and breaks on this CMake's
 # CUDA dialect list, so its files are found directly. Looked at, in this order: LibTorch_ROOT, CMAKE_PREFIX_PATH,
-# Torch_DIR (…/share/cmake/Torch), the folder that scripts/setup.sh fills, the system's folders.
+# Torch_DIR (…/share/cmake/Torch), SHOAL_TORCH_VENV, the system's folders.
 set(_shoal_cache "$ENV{SHOAL_CACHE}")
 if(NOT _shoal_cache)
   set(_shoal_cache "$ENV{HOME}/.cache/shoal")
@@ -10,7 +11,8 @@ if(NOT _shoal_cache)
     set(_shoal_cache "$ENV{XDG_CACHE_HOME}/shoal")
   endif()
 endif()
-file(GLOB _shoal_wheels "${_shoal_cache}/torch-2.11.0/lib/python3*/site-packages/torch")
+set(SHOAL_TORCH_VENV "${_shoal_cache}/torch-2.11.0")
+file(GLOB _shoal_wheels "${SHOAL_TORCH_VENV}/lib/python3*/site-packages/torch")
 
 # Of PATH/share/cmake/Torch, which is what Torch_DIR holds, and of PATH/share/cmake, which is what
 # torch.utils.cmake_prefix_path holds, PATH is wanted.
