@@ -1,0 +1,25 @@
+// The command line of one verb of shoal-ckpt.
+#pragma once
+
+#include <boost/program_options/options_description.hpp>
+#include <boost/program_options/variables_map.hpp>
+#include <string>
+#include <vector>
+
+namespace shoal::apps {
+
+struct CkptUsage {
+  std::string verb;
+  std::string synopsis;  // what follows "shoal ckpt VERB "
+  std::string summary;
+};
+
+// Adds --help and the path. Prints the help and returns false where it was asked for. OptionError, in one line, for
+// everything that is not understood.
+bool parse_ckpt_options(const CkptUsage& usage, const boost::program_options::options_description& options,
+                        const std::vector<std::string>& arguments, boost::program_options::variables_map& values);
+
+// The path given to the verb.
+std::string path_of(const boost::program_options::variables_map& values);
+
+}  // namespace shoal::apps
