@@ -36,8 +36,8 @@ std::string seconds_text(std::chrono::milliseconds t) {
   return fmt::format("{:g} s", static_cast<double>(t.count()) / 1e3);
 }
 
-[[noreturn]] void throw_late(const ProcessGroup& group, const std::string& who) {
-  const std::string what = group.activity().empty() ? "a collective" : group.activity();
+[[noreturn]] void throw_late(const ProcessGroup& group, const std::string& activity, const std::string& who) {
+  const std::string what = activity.empty() ? "a collective" : activity;
   throw CommunicationError(
       "{} of {} ranks waited {} in {}; {} did not come (it ended, hangs, or took another path through the model); "
       "--collective-timeout sets the limit",
@@ -88,21 +88,23 @@ class DoneWork final : public Work {
 // Requests of one of MPI's own collectives: which rank is late is not known.
 class MpiTreeWork final : public Work {
  public:
-  explicit MpiTreeWork(MpiProcessGroup& group) : group_(&group) {}
+  explicit MpiTreeWork(MpiProcessGroup& group) : group_(&group), activity_(group.activity()) {}
   MPI_Request* add() { return &requests_.emplace_back(MPI_REQUEST_NULL); }
   void wait() override {
-    if (!poll(requests_, group_->timeout())) throw_late(*group_, "some rank");
+    if (!poll(requests_, group_->timeout())) throw_late(*group_, activity_, "some rank");
   }
 
  private:
   MpiProcessGroup* group_;
+  std::string activity_;  // when it started: by the time of wait() the group may be at the next one
   std::vector<MPI_Request> requests_;
 };
 
 // Messages from and to all peers, and what is done with them once they are in.
 class MpiExchange final : public Work {
  public:
-  MpiExchange(MpiProcessGroup& group, int kind) : group_(&group), tag_(group.next_tag() * kKinds + kind) {}
+  MpiExchange(MpiProcessGroup& group, int kind)
+      : group_(&group), activity_(group.activity()), tag_(group.next_tag() * kKinds + kind) {}
   ~MpiExchange() override {
     if (!scratch_.empty()) group_->scratch_.push_back(std::move(scratch_));
   }
@@ -132,7 +134,7 @@ class MpiExchange final : public Work {
     finish_ = [=, in = std::move(inputs)] { local_reduce(in, output, count, dtype, op); };
   }
   void wait() override {
-    if (!poll(requests_, group_->timeout())) throw_late(*group_, late_ranks());
+    if (!poll(requests_, group_->timeout())) throw_late(*group_, activity_, late_ranks());
     if (auto finish = std::exchange(finish_, nullptr)) finish();
   }
 
@@ -158,6 +160,7 @@ class MpiExchange final : public Work {
   }
 
   MpiProcessGroup* group_;
+  std::string activity_;
   int tag_;
   std::vector<MPI_Request> requests_;
   std::vector<int> peers_;

@@ -22,7 +22,7 @@
 
 namespace shoal::fsdp {
 
-class FlatParameter;
+class ModuleState;
 class Runtime;
 
 enum class Strategy { full_shard, shard_grad_op, no_shard, hybrid_shard, hybrid_shard_zero2 };
@@ -77,8 +77,9 @@ class FullyShardedModule {
  private:
   friend std::unique_ptr<FullyShardedModule> fully_shard(std::shared_ptr<torch::nn::Module>, comm::DeviceMesh&,
                                                          const WrapPolicy&, const FullyShardOptions&);
-  explicit FullyShardedModule(std::unique_ptr<Runtime> runtime);
+  FullyShardedModule(std::unique_ptr<Runtime> runtime, std::unique_ptr<ModuleState> state);
   std::unique_ptr<Runtime> runtime_;
+  std::unique_ptr<ModuleState> state_;
 };
 
 // Collective over the mesh, which must outlive the result. `module` must be on the device and of the dtypes it trains

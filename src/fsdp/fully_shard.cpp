@@ -1,0 +1,136 @@
+#include "fsdp/fully_shard.h"
+
+#include <fmt/ranges.h>
+#include <torch/nn/module.h>
+
+#include <algorithm>
+#include <map>
+#include <unordered_map>
+
+#include "core/check.h"
+#include "core/hash.h"
+#include "fsdp/module_state.h"
+#include "fsdp/runtime.h"
+
+namespace shoal::fsdp {
+namespace {
+
+using torch::nn::Module;
+
+// The parameters of a module by the unit that holds each, and the names under which tied ones stand again.
+struct Plan {
+  std::vector<std::string> unit_fqns;  // in the order of named_modules(), the root first
+  std::map<std::string, std::vector<ModuleParameter>> units;
+  std::vector<std::pair<std::string, std::string>> aliases;
+};
+
+bool is_within(const std::string& fqn, const std::string& unit) {
+  return unit.empty() || fqn == unit || fqn.starts_with(unit + ".");
+}
+
+// The innermost unit around module `fqn`.
+const std::string& unit_around(const std::vector<std::string>& units, const std::string& fqn) {
+  const std::string* best = &units[0];
+  for (const std::string& unit : units)
+    if (is_within(fqn, unit) && unit.size() >= best->size()) best = &unit;
+  return *best;
+}
+
+void check_parameter(const std::string& fqn, const at::Tensor& tensor) {
+  SHOAL_CHECK(tensor.defined() && tensor.layout() == at::kStrided && tensor.is_leaf(), OptionError,
+              "parameter '{}' cannot be sharded: it must be a dense tensor that is not computed from others", fqn);
+  SHOAL_CHECK(!tensor.grad().defined(), OptionError,
+              "parameter '{}' has a gradient already; call zero_grad() before fully_shard()", fqn);
+}
+
+Plan make_plan(Module& root, const WrapPolicy& policy) {
+  Plan plan;
+  plan.unit_fqns.push_back("");
+  for (const ModuleUnit& unit : policy.select(root)) plan.unit_fqns.push_back(unit.fqn);
+  std::unordered_map<const void*, std::string> by_impl, by_storage;
+  for (const auto& module : root.named_modules()) {
+    for (const auto& item : module.value()->named_parameters(/*recurse=*/false)) {
+      const std::string fqn = module.key().empty() ? item.key() : module.key() + "." + item.key();
+      const at::Tensor& tensor = item.value();
+      const auto [known, is_new] = by_impl.emplace(tensor.unsafeGetTensorImpl(), fqn);
+      if (!is_new) {
+        if (known->second != fqn) plan.aliases.emplace_back(fqn, known->second);
+        continue;
+      }
+      check_parameter(fqn, tensor);
+      const auto [sharer, own_storage] = by_storage.emplace(tensor.storage().unsafeGetStorageImpl(), fqn);
+      SHOAL_CHECK(
+          own_storage || tensor.numel() == 0, OptionError,
+          "parameters '{}' and '{}' share memory but are two tensors; tie them by assigning the same tensor to both",
+          sharer->second, fqn);
+      plan.units[unit_around(plan.unit_fqns, module.key())].push_back({fqn, tensor});
+    }
+  }
+  return plan;
+}
+
+std::string description(const Plan& plan, const FullyShardOptions& options) {
+  std::string text = fmt::format("reshard_after_forward={}\n", options.reshard_after_forward);
+  for (const std::string& fqn : plan.unit_fqns) {
+    const auto unit = plan.units.find(fqn);
+    if (unit == plan.units.end()) continue;
+    for (const ModuleParameter& p : unit->second)
+      text += fmt::format("parameter '{}' of unit '{}': {} {}{}\n", p.fqn, fqn, c10::toString(p.tensor.scalar_type()),
+                          fmt::format("[{}]", fmt::join(p.tensor.sizes(), ", ")),
+                          p.tensor.requires_grad() ? "" : ", frozen");
+  }
+  return text;
+}
+
+// Ranks with different models would exchange nonsense: compared before anything else is sent.
+void check_same_on_all_ranks(comm::ProcessGroup& world, const std::string& mine) {
+  const auto hash = static_cast<std::int64_t>(hash_string(mine));
+  if (comm::all_reduce(world, hash, comm::ReduceOp::min) == comm::all_reduce(world, hash, comm::ReduceOp::max)) return;
+  const std::string first = comm::broadcast_bytes(world, mine);
+  const auto differ = std::mismatch(mine.begin(), mine.end(), first.begin(), first.end());
+  const auto line = [](const std::string& text, std::string::const_iterator at) {
+    const auto begin = std::find(std::make_reverse_iterator(at), text.rend(), '\n').base();
+    return std::string(begin, std::find(at, text.end(), '\n'));
+  };
+  const std::string problem =
+      mine == first ? "" : fmt::format("here: {}; on rank 0: {}", line(mine, differ.first), line(first, differ.second));
+  const auto problems = comm::all_gather_bytes(world, problem);
+  const auto bad = std::find_if(problems.begin(), problems.end(), [](const std::string& p) { return !p.empty(); });
+  throw CommunicationError("ranks built different models or options; rank {} has {}", bad - problems.begin(), *bad);
+}
+
+}  // namespace
+
+FullyShardedModule::FullyShardedModule(std::unique_ptr<Runtime> runtime, std::unique_ptr<ModuleState> state)
+    : runtime_(std::move(runtime)), state_(std::move(state)) {}
+FullyShardedModule::~FullyShardedModule() = default;
+
+std::unique_ptr<FullyShardedModule> fully_shard(std::shared_ptr<Module> module, comm::DeviceMesh& mesh,
+                                                const WrapPolicy& policy, const FullyShardOptions& options) {
+  Plan plan = make_plan(*module, policy);
+  SHOAL_CHECK(!plan.units.empty(), OptionError, "the model has no parameters: there is nothing to shard");
+  check_same_on_all_ranks(mesh.world(), description(plan, options));
+  const at::Device device = plan.units.begin()->second.front().tensor.device();
+  auto runtime = std::make_unique<Runtime>(mesh, options, device);
+  for (const std::string& fqn : plan.unit_fqns)
+    if (const auto unit = plan.units.find(fqn); unit != plan.units.end()) runtime->add_unit(fqn, unit->second);
+  auto state = std::make_unique<ModuleState>(module, *runtime, policy.text(), std::move(plan.aliases));
+  if (options.sync_module_states) state->broadcast_buffers();
+  return std::unique_ptr<FullyShardedModule>(new FullyShardedModule(std::move(runtime), std::move(state)));
+}
+
+void FullyShardedModule::run(const std::function<void()>& body) { runtime_->run(body); }
+double FullyShardedModule::grad_norm(double grad_scale) { return state_->grad_norm(grad_scale); }
+void FullyShardedModule::zero_grad() { runtime_->drop_gradients(); }
+void FullyShardedModule::summon_full_params(const std::function<void()>& body, bool write_back) {
+  runtime_->summon_full_params(body, write_back);
+}
+void FullyShardedModule::sync_buffers() { state_->sync_buffers(); }
+StateDict FullyShardedModule::state_dict() { return state_->state_dict(); }
+void FullyShardedModule::state_dict_loaded() {
+  runtime_->for_each_flat([](FlatParameter& flat) { flat.master_changed(); });
+}
+std::string FullyShardedModule::print() const { return state_->print(); }
+std::int64_t FullyShardedModule::parameter_count() const { return state_->parameter_count(); }
+
+}  // namespace shoal::fsdp

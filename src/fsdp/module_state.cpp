@@ -1,0 +1,145 @@
+#include "fsdp/module_state.h"
+
+#include <fmt/format.h>
+#include <torch/nn/module.h>
+
+#include <algorithm>
+#include <cmath>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "fsdp/runtime.h"
+#include "optim/reductions.h"
+
+namespace shoal::fsdp {
+namespace {
+
+using torch_internals::dtype_of;
+
+// torch::nn::LinearImpl -> Linear
+std::string class_name(const torch::nn::Module& module) {
+  std::string name = module.name();
+  if (const auto colons = name.rfind("::"); colons != std::string::npos) name.erase(0, colons + 2);
+  if (name.ends_with("Impl")) name.erase(name.size() - 4);
+  return name;
+}
+
+std::int64_t trained_and_frozen(const Unit& unit) {
+  std::int64_t n = 0;
+  for (const auto& flat : unit.flats()) n += flat->layout().numel();
+  return n;
+}
+
+}  // namespace
+
+ModuleState::ModuleState(std::shared_ptr<torch::nn::Module> module, Runtime& runtime, std::string policy,
+                         std::vector<std::pair<std::string, std::string>> aliases)
+    : module_(std::move(module)), runtime_(&runtime), policy_(std::move(policy)), aliases_(std::move(aliases)) {}
+
+std::vector<std::pair<std::string, at::Tensor>> ModuleState::buffers() const {
+  std::vector<std::pair<std::string, at::Tensor>> all;
+  std::unordered_set<const void*> seen;
+  for (const auto& item : module_->named_buffers())
+    if (item.value().defined() && seen.insert(item.value().unsafeGetTensorImpl()).second)
+      all.emplace_back(item.key(), item.value());
+  return all;
+}
+
+StateDict ModuleState::state_dict() const {
+  std::unordered_map<std::string, ShardedTensor> by_name;
+  runtime_->for_each_flat([&](FlatParameter& flat) {
+    for (ShardedTensor& t : flat.state_dict("model/", flat.master()).tensors)
+      by_name.emplace(t.spec.name, std::move(t));
+  });
+  for (const auto& [fqn, buffer] : buffers()) {
+    ShardedTensor t;
+    t.spec = {"model/" + fqn, dtype_of(buffer.scalar_type()), buffer.sizes().vec()};
+    t.region = {0, buffer.numel(), static_cast<std::byte*>(buffer.data_ptr())};
+    t.saves = runtime_->mesh().world().rank() == 0;
+    by_name.emplace(t.spec.name, std::move(t));
+  }
+  // The order of torch's state_dict(): module by module, parameters before buffers.
+  StateDict state;
+  const auto take = [&](const std::string& prefix, const auto& items) {
+    for (const auto& item : items) {
+      const auto found = by_name.find("model/" + (prefix.empty() ? item.key() : prefix + "." + item.key()));
+      if (found == by_name.end()) continue;  // a tied name
+      state.tensors.push_back(std::move(found->second));
+      by_name.erase(found);
+    }
+  };
+  for (const auto& module : module_->named_modules()) {
+    take(module.key(), module.value()->named_parameters(/*recurse=*/false));
+    take(module.key(), module.value()->named_buffers(/*recurse=*/false));
+  }
+  for (const auto& [alias, name] : aliases_) state.aliases.emplace_back("model/" + alias, "model/" + name);
+  return state;
+}
+
+void ModuleState::broadcast_buffers() const {
+  for (const auto& [fqn, buffer] : buffers()) {
+    runtime_->mesh().shard().broadcast(buffer.data_ptr(), buffer.numel(), dtype_of(buffer.scalar_type()), 0)->wait();
+    runtime_->mesh()
+        .replicate()
+        .broadcast(buffer.data_ptr(), buffer.numel(), dtype_of(buffer.scalar_type()), 0)
+        ->wait();
+  }
+}
+
+void ModuleState::sync_buffers() const {
+  const at::NoGradGuard no_grad;
+  comm::DeviceMesh& mesh = runtime_->mesh();
+  const int ranks = mesh.world().size();
+  if (ranks == 1) return;
+  for (const auto& [fqn, buffer] : buffers()) {
+    const DType dtype = dtype_of(buffer.scalar_type());
+    if (is_floating(dtype)) {
+      mesh.shard().all_reduce(buffer.data_ptr(), buffer.numel(), dtype, comm::ReduceOp::sum)->wait();
+      mesh.replicate().all_reduce(buffer.data_ptr(), buffer.numel(), dtype, comm::ReduceOp::sum)->wait();
+      buffer.div_(ranks);
+    } else {
+      mesh.shard().broadcast(buffer.data_ptr(), buffer.numel(), dtype, 0)->wait();
+      mesh.replicate().broadcast(buffer.data_ptr(), buffer.numel(), dtype, 0)->wait();
+    }
+  }
+}
+
+double ModuleState::grad_norm(double grad_scale) const {
+  double sum = 0;
+  runtime_->for_each_flat([&](FlatParameter& flat) {
+    const at::Tensor& gradient = flat.gradient();
+    if (gradient.defined())
+      sum += optim::sum_of_squares(gradient.data_ptr(), dtype_of(gradient.scalar_type()), gradient.numel());
+  });
+  // Replicas hold the same gradient: only the first counts.
+  if (runtime_->mesh().replicate().rank() != 0) sum = 0;
+  return std::sqrt(comm::all_reduce(runtime_->mesh().world(), sum, comm::ReduceOp::sum)) * std::abs(grad_scale);
+}
+
+std::int64_t ModuleState::parameter_count() const {
+  std::int64_t n = 0;
+  for (const auto& unit : runtime_->units()) n += trained_and_frozen(*unit);
+  return n;
+}
+
+std::string ModuleState::print() const {
+  std::unordered_map<std::string, const Unit*> by_fqn;
+  for (const auto& unit : runtime_->units()) by_fqn.emplace(unit->fqn(), unit.get());
+  std::string text;
+  for (const auto& item : module_->named_modules()) {
+    const std::string& fqn = item.key();
+    const auto depth = fqn.empty() ? 0 : 1 + std::count(fqn.begin(), fqn.end(), '.');
+    const std::string own = fqn.substr(fqn.rfind('.') == std::string::npos ? 0 : fqn.rfind('.') + 1);
+    text += std::string(static_cast<std::size_t>(2 * depth), ' ');
+    text += own.empty() ? class_name(*item.value()) : fmt::format("({}): {}", own, class_name(*item.value()));
+    if (const auto unit = by_fqn.find(fqn); unit != by_fqn.end())
+      text += fmt::format("  [FSDP unit {}: {} parameters]", unit->second->index(), trained_and_frozen(*unit->second));
+    text += '\n';
+  }
+  const comm::DeviceMesh& mesh = runtime_->mesh();
+  text += fmt::format("{} FSDP units by --wrap {}, {} parameters, mesh {} x {} (replicate x shard)",
+                      runtime_->units().size(), policy_, parameter_count(), mesh.replicate_size(), mesh.shard_size());
+  return text;
+}
+
+}  // namespace shoal::fsdp

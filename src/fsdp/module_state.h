@@ -1,0 +1,45 @@
+// What a sharded module is, as a whole: its state dict, its buffers, its printed tree, the norm of its gradient.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "shard/state_dict.h"
+
+namespace at {
+class Tensor;
+}
+namespace torch::nn {
+class Module;
+}
+
+namespace shoal::fsdp {
+
+class Runtime;
+
+class ModuleState {
+ public:
+  // `aliases`: {alias, name} of tied parameters, FQNs.
+  ModuleState(std::shared_ptr<torch::nn::Module> module, Runtime& runtime, std::string policy,
+              std::vector<std::pair<std::string, std::string>> aliases);
+
+  StateDict state_dict() const;               // parameters and buffers in the module's order
+  void broadcast_buffers() const;             // collective over the mesh; everybody's become rank 0's
+  void sync_buffers() const;                  // collective over the mesh; see FullyShardedModule
+  double grad_norm(double grad_scale) const;  // collective over the mesh
+  std::string print() const;
+  std::int64_t parameter_count() const;
+
+ private:
+  std::vector<std::pair<std::string, at::Tensor>> buffers() const;  // FQN and buffer, each once
+
+  std::shared_ptr<torch::nn::Module> module_;
+  Runtime* runtime_;
+  std::string policy_;
+  std::vector<std::pair<std::string, std::string>> aliases_;
+};
+
+}  // namespace shoal::fsdp

@@ -1,0 +1,210 @@
+#include "fsdp/runtime.h"
+
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include "core/check.h"
+#include "core/logging.h"
+
+namespace shoal::fsdp {
+
+using torch_internals::InterceptScope;
+using torch_internals::NoInterceptScope;
+
+namespace {
+
+// One reduction runs while the next unit's gradients are computed; more would only hold more whole gradients.
+constexpr std::size_t kReductionsInFlight = 2;
+
+}  // namespace
+
+Runtime::Runtime(comm::DeviceMesh& mesh, const FullyShardOptions& options, at::Device device)
+    : mesh_(&mesh), options_(options), pool_(device), order_(mesh.world(), unit_names_) {}
+
+Runtime::~Runtime() = default;
+
+void Runtime::add_unit(const std::string& fqn, const std::vector<ModuleParameter>& parameters) {
+  auto unit = std::make_unique<Unit>(fqn, static_cast<int>(units_.size()));
+  std::map<std::pair<at::ScalarType, bool>, std::vector<ModuleParameter>> kinds;
+  for (const ModuleParameter& p : parameters) kinds[{p.tensor.scalar_type(), p.tensor.requires_grad()}].push_back(p);
+  for (auto& [kind, members] : kinds) {
+    unit->flats().push_back(std::make_unique<FlatParameter>(*this, *unit, std::move(members), *mesh_, pool_));
+    FlatParameter& flat = *unit->flats().back();
+    if (options_.sync_module_states) flat.broadcast_from_first();
+    flat.reshard();
+    if (!flat.trained()) continue;
+    for (std::size_t i = 0; i < flat.parameters().size(); ++i)
+      hooks_.push_back(
+          torch_internals::on_gradient(flat.parameters()[i].tensor, [this, &flat, i] { gradient_arrived(flat, i); }));
+  }
+  unit_names_.push_back(unit->name());
+  units_.push_back(std::move(unit));
+}
+
+void Runtime::run(const std::function<void()>& body) {
+  SHOAL_CHECK(!running_, InternalError, "FullyShardedModule::run() inside run()");
+  SHOAL_CHECK(!broken_, CommunicationError,
+              "the module cannot be run any more: communication with the other ranks failed before");
+  running_ = true;
+  try {
+    order_.begin(at::GradMode::is_enabled() ? 1 : 0);
+    {
+      std::optional<InterceptScope> intercept;
+      if (mesh_->shard_size() > 1) intercept.emplace();  // else everything is always whole
+      body();
+    }
+    order_.finish();
+    reshard_all();
+  } catch (const CommunicationError&) {
+    abort_run(true);
+    throw;
+  } catch (...) {
+    abort_run(false);
+    throw;
+  }
+  running_ = false;
+}
+
+// Called for each operator with tagged arguments: the common case, one unit that is active already, is two compares.
+void Runtime::before_operator(std::span<torch_internals::StorageUser* const> users) {
+  ++operator_;
+  for (auto* user : users) static_cast<FlatParameter*>(user)->unit().last_operator = operator_;
+  for (auto* user : users) use(static_cast<FlatParameter*>(user)->unit());
+}
+
+void Runtime::use(Unit& unit) {
+  if (&unit == active_ || (unit.is_root() && unit.unsharded())) return;
+  const NoInterceptScope quiet;
+  notice_backward();
+  order_.happened({UnitEvent::use, unit.index()});
+  mesh_->shard().set_activity(unit.unshard_label());
+  unit.unshard();
+  if (!unit.is_root()) {
+    active_ = &unit;
+    if (std::find(live_.begin(), live_.end(), &unit) == live_.end()) live_.push_back(&unit);
+    reshard_idle();
+  }
+  prefetch();
+}
+
+bool Runtime::may_reshard(const Unit& unit) const {
+  if (&unit == active_ || unit.last_operator == operator_) return false;  // the operator about to run may need it
+  if (backward_pass_ >= 0) return unit.reduced;  // its gradients are still to come from operators that read it
+  return options_.reshard_after_forward;
+}
+
+void Runtime::reshard_idle() {
+  const auto next = order_.upcoming();
+  const int next_unit = !next.empty() && next[0].kind == UnitEvent::use ? next[0].unit : -1;
+  std::erase_if(live_, [&](Unit* unit) {
+    if (!may_reshard(*unit) || unit->index() == next_unit) return false;
+    unit->reshard();
+    return true;
+  });
+}
+
+void Runtime::prefetch() {
+  int depth = backward_pass_ >= 0 ? options_.backward_prefetch : options_.forward_prefetch;
+  for (const UnitEvent& event : order_.upcoming()) {
+    if (depth == 0 || event.kind == UnitEvent::end) return;
+    if (event.kind != UnitEvent::use) continue;
+    Unit& unit = *units_[static_cast<std::size_t>(event.unit)];
+    if (!unit.unsharded()) {
+      mesh_->shard().set_activity(unit.unshard_label());
+      unit.start_unshard();
+    }
+    --depth;
+  }
+}
+
+// A backward pass has no beginning that can be hooked: it is noticed at its first operator or gradient.
+void Runtime::notice_backward() {
+  const int pass = torch_internals::backward_pass();
+  if (pass < 0 || pass == backward_pass_) return;
+  backward_pass_ = pass;
+  for (const auto& unit : units_) unit->expect_gradients();
+  torch_internals::at_end_of_backward([this] { end_backward(); });
+}
+
+void Runtime::gradient_arrived(FlatParameter& flat, std::size_t index) {
+  SHOAL_CHECK(running_, OptionError,
+              "backward() was called outside FullyShardedModule::run() (parameter '{}' got a gradient)",
+              flat.parameters()[index].fqn);
+  const NoInterceptScope quiet;
+  notice_backward();
+  flat.collect_gradient(index);
+  if (!flat.unit().gradients_missing()) reduce(flat.unit());
+}
+
+void Runtime::reduce(Unit& unit) {
+  order_.happened({UnitEvent::reduce, unit.index()});
+  mesh_->reduce().set_activity(unit.reduce_label());
+  unit.start_reduce();
+  reductions_.push_back(&unit);
+  if (reductions_.size() > kReductionsInFlight) finish_oldest_reduction();
+  if (unit.is_root()) return;  // the root stays whole: in backward it is used first and last
+  unit.reshard();
+  std::erase(live_, &unit);
+  if (active_ == &unit) active_ = nullptr;
+}
+
+void Runtime::finish_oldest_reduction() {
+  reductions_.front()->finish_reduce();
+  reductions_.pop_front();
+}
+
+// Units with unused parameters are reduced now, in the order of the units, with zeros for what did not come.
+void Runtime::end_backward() {
+  const NoInterceptScope quiet;
+  for (const auto& unit : units_)
+    if (!unit->reduced) reduce(*unit);
+  while (!reductions_.empty()) finish_oldest_reduction();
+  backward_pass_ = -1;
+}
+
+void Runtime::reshard_all() {
+  active_ = nullptr;
+  live_.clear();
+  for (const auto& unit : units_) unit->reshard();
+}
+
+void Runtime::abort_run(bool peers_lost) noexcept {
+  running_ = false;
+  backward_pass_ = -1;
+  order_.forget();
+  broken_ = broken_ || peers_lost;
+  if (peers_lost) return;  // buffers may still be written by messages on their way
+  try {
+    while (!reductions_.empty()) finish_oldest_reduction();
+    reshard_all();
+    drop_gradients();
+  } catch (const std::exception& error) {
+    broken_ = true;
+    log::error("after an exception in a step: {}", error.what());
+  }
+}
+
+void Runtime::summon_full_params(const std::function<void()>& body, bool write_back) {
+  SHOAL_CHECK(!running_, InternalError, "summon_full_params() inside run()");
+  for (const auto& unit : units_) unit->unshard();
+  try {
+    body();
+  } catch (...) {
+    reshard_all();
+    throw;
+  }
+  if (write_back) for_each_flat([](FlatParameter& flat) { flat.keep_shard_of_unsharded(); });
+  reshard_all();
+}
+
+void Runtime::drop_gradients() {
+  for_each_flat([](FlatParameter& flat) {
+    flat.drop_gradients();
+    for (const ModuleParameter& p : flat.parameters()) p.tensor.mutable_grad().reset();
+  });
+}
+
+}  // namespace shoal::fsdp

@@ -1,0 +1,72 @@
+// The schedule: which units have their parameters whole, from one operator to the next.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "comm/device_mesh.h"
+#include "fsdp/buffer_pool.h"
+#include "fsdp/fully_shard.h"
+#include "fsdp/torch_internals.h"
+#include "fsdp/unit.h"
+#include "fsdp/unit_order.h"
+
+namespace shoal::fsdp {
+
+class Runtime final : public torch_internals::StorageOwner {
+ public:
+  Runtime(comm::DeviceMesh& mesh, const FullyShardOptions& options, at::Device device);
+  ~Runtime() override;
+
+  // Building. Takes the values of `parameters` over into a unit named `fqn`; they are of any mix of dtypes.
+  void add_unit(const std::string& fqn, const std::vector<ModuleParameter>& parameters);
+
+  void run(const std::function<void()>& body);
+  void summon_full_params(const std::function<void()>& body, bool write_back);
+  void drop_gradients();
+
+  comm::DeviceMesh& mesh() const { return *mesh_; }
+  const std::vector<std::unique_ptr<Unit>>& units() const { return units_; }
+  std::int64_t pool_bytes() const { return pool_.bytes(); }
+  template <typename F>
+  void for_each_flat(F&& each) const {
+    for (const auto& unit : units_)
+      for (const auto& flat : unit->flats()) each(*flat);
+  }
+
+  void before_operator(std::span<torch_internals::StorageUser* const> users) override;
+
+ private:
+  void use(Unit& unit);
+  void notice_backward();
+  void gradient_arrived(FlatParameter& flat, std::size_t index);
+  void reduce(Unit& unit);
+  void finish_oldest_reduction();
+  void end_backward();
+  void reshard_idle();
+  bool may_reshard(const Unit& unit) const;
+  void prefetch();
+  void reshard_all();
+  void abort_run(bool peers_lost) noexcept;
+
+  comm::DeviceMesh* mesh_;
+  FullyShardOptions options_;
+  BufferPool pool_;
+  std::vector<std::unique_ptr<Unit>> units_;
+  std::vector<std::string> unit_names_;
+  std::vector<std::shared_ptr<void>> hooks_;
+  UnitOrder order_;
+
+  bool running_ = false, broken_ = false;
+  int backward_pass_ = -1;
+  std::int64_t operator_ = 0;
+  Unit* active_ = nullptr;        // the unit of the operators of late; never the root
+  std::vector<Unit*> live_;       // unsharded units but the root
+  std::deque<Unit*> reductions_;  // started, oldest first
+};
+
+}  // namespace shoal::fsdp

@@ -1,0 +1,94 @@
+// The one room that touches LibTorch below its public interface: storages, dispatch keys, gradient accumulators and
+// the autograd engine's callbacks. When LibTorch changes, this file and its .cpp are what has to be mended.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "shard/dtype.h"
+
+namespace shoal::fsdp::torch_internals {
+
+// Who is told that an operator is about to read or write some of its storages.
+class StorageUser;
+class StorageOwner {
+ public:
+  virtual ~StorageOwner() = default;
+  // `users`: those of the operator's tensor arguments that lie in tagged storages, without immediate repetitions. After
+  // the call their memory must be there. Runs on the thread that calls the operator, which in backward may be
+  // autograd's.
+  virtual void before_operator(std::span<StorageUser* const> users) = 0;
+};
+
+// A tagged storage: a tensor's memory that comes and goes. Views made of `flat()` share it.
+class StorageUser {
+ public:
+  // A storage of `numel` elements without memory. `unavailable`: what LibTorch says in the exception when the tensor
+  // is read while it has none.
+  StorageUser(StorageOwner& owner, std::int64_t numel, at::ScalarType dtype, at::Device device,
+              std::string unavailable);
+  StorageUser(const StorageUser&) = delete;
+  StorageUser& operator=(const StorageUser&) = delete;
+  virtual ~StorageUser();
+
+  StorageOwner& owner() const { return *owner_; }
+  const at::Tensor& flat() const { return flat_; }
+  bool has_memory() const { return memory_ != nullptr; }
+  // Lends memory for the whole of flat(); it must stay until take_memory().
+  void lend_memory(void* memory);
+  void take_memory();
+
+ private:
+  StorageOwner* owner_;
+  at::Tensor flat_;
+  void* memory_ = nullptr;
+};
+
+// While it lives, operators called on this thread, and in backward passes started from it, are announced to the
+// owners of their storages.
+class InterceptScope {
+ public:
+  InterceptScope();
+  ~InterceptScope();
+  InterceptScope(const InterceptScope&) = delete;
+  InterceptScope& operator=(const InterceptScope&) = delete;
+
+ private:
+  struct Guard;
+  std::unique_ptr<Guard> guard_;
+};
+
+// While it lives, operators of this thread are not announced: for the engine's own arithmetic inside a callback.
+class NoInterceptScope {
+ public:
+  NoInterceptScope();
+  ~NoInterceptScope();
+  NoInterceptScope(const NoInterceptScope&) = delete;
+  NoInterceptScope& operator=(const NoInterceptScope&) = delete;
+
+ private:
+  struct Guard;
+  std::unique_ptr<Guard> guard_;
+};
+
+// Operators announced so far in this process: what bench/ divides by.
+std::int64_t intercepted_operators();
+
+// Calls `done` each time a backward pass has put the whole gradient of leaf `parameter` into its .grad. The returned
+// owner keeps the accumulator, and with it the hook, alive.
+std::shared_ptr<void> on_gradient(const at::Tensor& parameter, std::function<void()> done);
+
+// The backward pass that this thread works for; -1 outside of any.
+int backward_pass();
+// Runs `callback` at the end of the current backward pass; only inside one.
+void at_end_of_backward(std::function<void()> callback);
+
+DType dtype_of(at::ScalarType type);  // OptionError where Shoal has no such element type
+at::ScalarType scalar_type_of(DType dtype);
+
+}  // namespace shoal::fsdp::torch_internals

@@ -1,0 +1,51 @@
+// An FSDP unit: the parameters that are gathered, reduced and freed together.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "fsdp/flat_parameter.h"
+
+namespace shoal::fsdp {
+
+class Unit {
+ public:
+  Unit(std::string fqn, int index)
+      : fqn_(std::move(fqn)),
+        index_(index),
+        unshard_label_("the all-gather of unit '" + name() + "'"),
+        reduce_label_("the reduce-scatter of unit '" + name() + "'") {}
+
+  const std::string& fqn() const { return fqn_; }  // of its module; "" for the root
+  std::string name() const { return fqn_.empty() ? "(root)" : fqn_; }
+  const std::string& unshard_label() const { return unshard_label_; }  // for the message of a time-out
+  const std::string& reduce_label() const { return reduce_label_; }
+  int index() const { return index_; }
+  bool is_root() const { return fqn_.empty(); }
+  std::vector<std::unique_ptr<FlatParameter>>& flats() { return flats_; }
+  const std::vector<std::unique_ptr<FlatParameter>>& flats() const { return flats_; }
+
+  bool unsharded() const;
+  void start_unshard();
+  void unshard();
+  void reshard();
+
+  bool trained() const;
+  void expect_gradients();
+  bool gradients_missing() const;
+  void start_reduce();
+  void finish_reduce();
+
+  // The number of the last operator that used the unit.
+  std::int64_t last_operator = -1;
+  bool reduced = false;  // in the current backward pass
+
+ private:
+  std::string fqn_;
+  int index_;
+  std::string unshard_label_, reduce_label_;
+  std::vector<std::unique_ptr<FlatParameter>> flats_;
+};
+
+}  // namespace shoal::fsdp

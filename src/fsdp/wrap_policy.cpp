@@ -1,0 +1,169 @@
+#include "fsdp/wrap_policy.h"
+
+#include <fmt/ranges.h>
+#include <torch/nn/module.h>
+#include <torch/nn/modules/activation.h>
+#include <torch/nn/modules/container/moduledict.h>
+#include <torch/nn/modules/container/modulelist.h>
+
+#include <charconv>
+#include <sstream>
+#include <unordered_set>
+
+#include "core/check.h"
+
+namespace shoal::fsdp {
+namespace {
+
+using torch::nn::Module;
+
+class NonePolicy final : public WrapPolicy {
+ public:
+  std::string text() const override { return "none"; }
+  std::vector<ModuleUnit> select(Module& /*root*/) const override { return {}; }
+};
+
+// torch.distributed.fsdp.wrap.size_based_auto_wrap_policy, as _recursive_wrap applies it.
+class SizePolicy final : public WrapPolicy {
+ public:
+  explicit SizePolicy(std::int64_t min_params) : min_params_(min_params) {}
+  std::string text() const override { return fmt::format("size:{}", min_params_); }
+
+  std::vector<ModuleUnit> select(Module& root) const override {
+    std::vector<ModuleUnit> units;
+    visit(root, "", true, units);
+    return units;
+  }
+
+ private:
+  static std::int64_t parameters_below(Module& module) {
+    std::unordered_set<const void*> seen;  // tied ones once
+    std::int64_t n = 0;
+    for (const auto& item : module.named_parameters())
+      if (seen.insert(item.value().unsafeGetTensorImpl()).second) n += item.value().numel();
+    return n;
+  }
+
+  // Returns how many parameters below (and of) `module` are wrapped now.
+  std::int64_t visit(Module& module, const std::string& fqn, bool is_root, std::vector<ModuleUnit>& units) const {
+    const std::int64_t here = parameters_below(module);
+    const bool leaf = dynamic_cast<torch::nn::MultiheadAttentionImpl*>(&module) != nullptr;
+    if (here < min_params_ || leaf) return 0;
+    const std::size_t at = units.size();
+    std::int64_t wrapped = 0;
+    for (const auto& child : module.named_children())
+      wrapped += visit(*child.value(), fqn.empty() ? child.key() : fqn + "." + child.key(), false, units);
+    const bool container =
+        dynamic_cast<torch::nn::ModuleListImpl*>(&module) || dynamic_cast<torch::nn::ModuleDictImpl*>(&module);
+    if (is_root || container || here - wrapped < min_params_) return wrapped;
+    units.insert(units.begin() + static_cast<std::ptrdiff_t>(at), {fqn, &module});
+    return here;
+  }
+
+  std::int64_t min_params_;
+};
+
+template <typename Matches>
+std::vector<ModuleUnit> select_where(Module& root, Matches&& matches) {
+  std::vector<ModuleUnit> units;
+  for (const auto& item : root.named_modules("", /*include_self=*/false))
+    if (matches(item.key(), *item.value())) units.push_back({item.key(), item.value().get()});
+  return units;
+}
+
+class ClassPolicy final : public WrapPolicy {
+ public:
+  explicit ClassPolicy(std::vector<std::string> names) : names_(std::move(names)) {}
+  std::string text() const override { return fmt::format("class:{}", fmt::join(names_, ",")); }
+
+  std::vector<ModuleUnit> select(Module& root) const override {
+    std::unordered_set<std::string> met;
+    auto units = select_where(root, [&](const std::string&, const Module& module) {
+      for (const std::string& name : names_)
+        if (is_class(module.name(), name)) return met.insert(name).second || true;
+      return false;
+    });
+    for (const std::string& name : names_)
+      SHOAL_CHECK(met.contains(name), OptionError,
+                  "--wrap class:{}: no module of that class in the model (see --print-model)", name);
+    return units;
+  }
+
+ private:
+  // `full` as typeid gives it: "torch::nn::LinearImpl", "(anonymous namespace)::BlockImpl".
+  static bool is_class(const std::string& full, const std::string& wanted) {
+    const auto ends_with = [&](const std::string& name) {
+      if (!full.ends_with(name)) return false;
+      return full.size() == name.size() || full.compare(full.size() - name.size() - 2, 2, "::") == 0;
+    };
+    return ends_with(wanted) || ends_with(wanted + "Impl");
+  }
+  std::vector<std::string> names_;
+};
+
+// '*' and '?' stay within a part of the name, "**" crosses dots.
+bool glob(std::string_view pattern, std::string_view text) {
+  if (pattern.empty()) return text.empty();
+  if (pattern.starts_with("**")) {
+    for (std::size_t i = 0; i <= text.size(); ++i)
+      if (glob(pattern.substr(2), text.substr(i))) return true;
+    return false;
+  }
+  if (pattern[0] == '*') {
+    for (std::size_t i = 0; i <= text.size(); ++i) {
+      if (glob(pattern.substr(1), text.substr(i))) return true;
+      if (i < text.size() && text[i] == '.') return false;
+    }
+    return false;
+  }
+  if (text.empty() || (pattern[0] == '?' ? text[0] == '.' : pattern[0] != text[0])) return false;
+  return glob(pattern.substr(1), text.substr(1));
+}
+
+class NamePolicy final : public WrapPolicy {
+ public:
+  explicit NamePolicy(std::string pattern) : pattern_(std::move(pattern)) {}
+  std::string text() const override { return "name:" + pattern_; }
+
+  std::vector<ModuleUnit> select(Module& root) const override {
+    auto units = select_where(root, [&](const std::string& fqn, const Module&) { return glob(pattern_, fqn); });
+    SHOAL_CHECK(!units.empty(), OptionError, "--wrap name:{}: no module has such a name (see --print-model)", pattern_);
+    return units;
+  }
+
+ private:
+  std::string pattern_;
+};
+
+std::vector<std::string> split(const std::string& text) {
+  std::vector<std::string> parts;
+  std::istringstream stream(text);
+  for (std::string part; std::getline(stream, part, ',');)
+    if (!part.empty()) parts.push_back(part);
+  return parts;
+}
+
+std::int64_t parse_min_params(const std::string& text) {
+  std::int64_t n = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n);
+  SHOAL_CHECK(error == std::errc() && end == text.data() + text.size() && n > 0, OptionError,
+              "--wrap size:{}: MIN_PARAMS must be a whole number above 0", text);
+  return n;
+}
+
+}  // namespace
+
+std::unique_ptr<WrapPolicy> parse_wrap_policy(const std::string& text) {
+  if (text == "none") return std::make_unique<NonePolicy>();
+  const auto colon = text.find(':');
+  const std::string kind = text.substr(0, colon);
+  const std::string rest = colon == std::string::npos ? "" : text.substr(colon + 1);
+  if (!rest.empty()) {
+    if (kind == "size") return std::make_unique<SizePolicy>(parse_min_params(rest));
+    if (kind == "class" && !split(rest).empty()) return std::make_unique<ClassPolicy>(split(rest));
+    if (kind == "name") return std::make_unique<NamePolicy>(rest);
+  }
+  throw OptionError("--wrap {}: expected none, size:MIN_PARAMS, class:NAME,… or name:PATTERN", text);
+}
+
+}  // namespace shoal::fsdp
