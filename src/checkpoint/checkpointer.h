@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "checkpoint/save_point.h"
 #include "comm/process_group.h"
 #include "shard/state_dict.h"
 
@@ -14,6 +15,7 @@ namespace shoal::checkpoint {
 struct CheckpointerOptions {
   std::filesystem::path directory;  // holds step_*/ and latest; made where it is missing
   int keep = 2;                     // newest complete checkpoints kept; older ones are deleted after a save. >= 1
+  SaveObserver observer;            // for tests: is told what point a save has come to
 };
 
 struct SaveReport {
@@ -42,7 +44,8 @@ class Checkpointer {
   // `from`: "auto" = the newest complete and sound checkpoint of the directory, falling back loudly to older ones
   // (nothing there at all: nullopt; some there but none sound: CheckpointError); else the path of one checkpoint or
   // of a checkpoint directory, where damage is an error. Fills the regions of `state` for any number of ranks; names,
-  // shapes and dtypes must agree both ways, else CheckpointError that lists the differences.
+  // shapes and dtypes must agree both ways, else CheckpointError that lists the differences. After an error the
+  // regions hold anything.
   std::optional<Restored> restore(StateDict& state, const std::string& from);
 
  private:

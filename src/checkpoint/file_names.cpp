@@ -12,7 +12,6 @@ namespace {
 constexpr std::string_view kStepPrefix = "step_";
 constexpr std::string_view kTemporaryInfix = ".tmp.";
 constexpr std::string_view kDisplacedInfix = ".old.";
-constexpr std::size_t kIdDigits = 16;
 
 bool is_lower_hex(char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); }
 

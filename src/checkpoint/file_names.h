@@ -28,7 +28,8 @@ struct StepDirectory {
   DirectoryKind kind = DirectoryKind::complete;
 };
 
-std::string make_checkpoint_id();  // 16 random hexadecimal digits
+inline constexpr std::size_t kIdDigits = 16;
+std::string make_checkpoint_id();  // kIdDigits random hexadecimal digits
 bool is_checkpoint_id(std::string_view text);
 
 std::string step_directory_name(std::int64_t step);

@@ -1,0 +1,19 @@
+// Filling a state dict from a checkpoint that any number of ranks wrote. Every rank reads what it holds, file by file,
+// straight from the shard files; nothing passes through another rank.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+
+#include "checkpoint/checkpointer.h"
+
+namespace shoal::checkpoint {
+
+// Collective over `world`. As Checkpointer::restore(state, "auto").
+std::optional<Restored> restore_newest_sound(comm::ProcessGroup& world, const std::filesystem::path& directory,
+                                             StateDict& state);
+
+// Collective over `world`. `path`: one checkpoint, or a directory of checkpoints, whose newest is meant.
+Restored restore_from(comm::ProcessGroup& world, const std::filesystem::path& path, StateDict& state);
+
+}  // namespace shoal::checkpoint
