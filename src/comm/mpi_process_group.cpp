@@ -112,13 +112,13 @@ class MpiExchange final : public Work {
   void receive(int from, void* to, std::int64_t bytes) {
     pieces(to, bytes, [&](void* at, int n) {
       SHOAL_MPI(MPI_Irecv(at, n, MPI_BYTE, from, tag_, group_->comm_.get(), &requests_.emplace_back(MPI_REQUEST_NULL)));
-      peers_.push_back(from);
+      peers_.push_back({from, true});
     });
   }
   void send(int to, const void* from, std::int64_t bytes) {
     pieces(const_cast<void*>(from), bytes, [&](void* at, int n) {
       SHOAL_MPI(MPI_Isend(at, n, MPI_BYTE, to, tag_, group_->comm_.get(), &requests_.emplace_back(MPI_REQUEST_NULL)));
-      peers_.push_back(to);
+      peers_.push_back({to, false});
     });
   }
   // Memory for what comes in, kept by the group from one collective to the next.
@@ -148,10 +148,14 @@ class MpiExchange final : public Work {
       done += n;
     }
   }
+  // A rank whose message has come is not late, even where ours to it is still under way.
   std::string late_ranks() const {
     std::vector<int> late;
-    for (std::size_t i = 0; i < requests_.size(); ++i)
-      if (requests_[i] != MPI_REQUEST_NULL) late.push_back(peers_[i]);
+    for (const bool receives : {true, false}) {
+      for (std::size_t i = 0; i < requests_.size(); ++i)
+        if (requests_[i] != MPI_REQUEST_NULL && peers_[i].receives == receives) late.push_back(peers_[i].rank);
+      if (!late.empty()) break;
+    }
     std::sort(late.begin(), late.end());
     late.erase(std::unique(late.begin(), late.end()), late.end());
     std::string text = late.size() == 1 ? "rank" : "ranks";
@@ -163,7 +167,11 @@ class MpiExchange final : public Work {
   std::string activity_;
   int tag_;
   std::vector<MPI_Request> requests_;
-  std::vector<int> peers_;
+  struct Peer {
+    int rank;
+    bool receives;
+  };
+  std::vector<Peer> peers_;  // of each request
   std::vector<std::byte> scratch_;
   std::function<void()> finish_;
 };
