@@ -59,6 +59,12 @@ bool poll(std::vector<MPI_Request>& requests, std::chrono::milliseconds timeout)
   }
 }
 
+bool is_done(MPI_Request request) {
+  int done = 0;
+  SHOAL_MPI(MPI_Request_get_status(request, &done, MPI_STATUS_IGNORE));
+  return done != 0;
+}
+
 MPI_Datatype mpi_type(DType dtype) {
   switch (dtype) {
     case DType::float64: return MPI_DOUBLE;
@@ -153,7 +159,7 @@ class MpiExchange final : public Work {
     std::vector<int> late;
     for (const bool receives : {true, false}) {
       for (std::size_t i = 0; i < requests_.size(); ++i)
-        if (requests_[i] != MPI_REQUEST_NULL && peers_[i].receives == receives) late.push_back(peers_[i].rank);
+        if (peers_[i].receives == receives && !is_done(requests_[i])) late.push_back(peers_[i].rank);
       if (!late.empty()) break;
     }
     std::sort(late.begin(), late.end());
