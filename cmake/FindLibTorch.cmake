@@ -29,12 +29,15 @@ foreach(_dir IN LISTS CMAKE_PREFIX_PATH _env_prefixes)
   endif()
 endforeach()
 
-# A remembered place that is gone (a cache that was cleared) is looked for again.
-if(LibTorch_INCLUDE_DIR AND NOT EXISTS "${LibTorch_INCLUDE_DIR}/ATen/ATen.h")
+# A remembered place is looked for again where it is gone (a cache that was cleared) or the user now names another.
+set(_hints "${LibTorch_ROOT};$ENV{LibTorch_ROOT};${_torch_roots}")
+if((LibTorch_INCLUDE_DIR AND NOT EXISTS "${LibTorch_INCLUDE_DIR}/ATen/ATen.h")
+   OR NOT "${_hints}" STREQUAL "${SHOAL_TORCH_HINTS}")
   foreach(_name IN ITEMS INCLUDE_DIR CPU_LIBRARY C10_LIBRARY CUDA_LIBRARY C10_CUDA_LIBRARY)
     unset(LibTorch_${_name} CACHE)
   endforeach()
 endif()
+set(SHOAL_TORCH_HINTS "${_hints}" CACHE INTERNAL "Where LibTorch was looked for first")
 
 find_path(LibTorch_INCLUDE_DIR ATen/ATen.h HINTS ${_torch_roots} ${_shoal_wheels} PATH_SUFFIXES include)
 if(LibTorch_INCLUDE_DIR)

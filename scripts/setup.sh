@@ -81,11 +81,16 @@ as_administrator() {
   if ((EUID == 0)); then "$@"; else sudo -n "$@"; fi
 }
 
-install_debian_packages() {
-  local package absent=() start=$SECONDS
+absent_debian_packages() {
+  local package
   for package in "${debian_packages[@]}"; do
-    dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null | grep -q '^installed$' || absent+=("$package")
+    dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null | grep -q '^installed$' || echo "$package"
   done
+}
+
+install_debian_packages() {
+  local absent start=$SECONDS
+  mapfile -t absent < <(absent_debian_packages)
   ((${#absent[@]} > 0)) || return 0
   say "installing ${#absent[@]} Debian packages"
   run_logged apt-update as_administrator apt-get update -q
@@ -95,10 +100,13 @@ install_debian_packages() {
 }
 
 tell_what_to_install() {
-  local missing=$1
+  local missing=$1 debian
   column_of() { cut -d'|' -f"$1" <<<"$missing" | xargs; }
+  debian=$(column_of 2)
+  # Where tools are missing nothing could be asked of CMake yet: the rest is named too, to save a second round.
+  [[ -z $(command -v dpkg-query) ]] || debian=$(absent_debian_packages | xargs)
   echo "setup: error: missing: $(column_of 1). Do one of these and run this again:" >&2
-  echo "  an administrator:  apt-get install -y --no-install-recommends $(column_of 2)" >&2
+  echo "  an administrator:  apt-get install -y --no-install-recommends $debian" >&2
   echo "  modules:           module load $(column_of 3)     (a site may name them otherwise: module avail)" >&2
   echo "  Spack:             spack install $(column_of 4) && spack load $(column_of 4 | sed 's/[~+][^ ]*//g')" >&2
   exit 1
