@@ -1,0 +1,309 @@
+#include "fsdp/harness.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "core/hash.h"
+
+namespace shoal::testing {
+
+void fill_parameters(torch::nn::Module& module) {
+  const torch::NoGradGuard no_grad;
+  for (const auto& item : module.named_parameters()) {
+    auto generator = at::detail::createCPUGenerator(hash_string(item.key()));
+    item.value().normal_(0.0, 0.3, generator);
+  }
+}
+
+std::pair<at::Tensor, at::Tensor> samples(const Job& job, int step, std::int64_t begin, std::int64_t count) {
+  auto generator = at::detail::createCPUGenerator(hash_combine(17, static_cast<std::uint64_t>(step)));
+  const auto options = at::TensorOptions().dtype(job.dtype);
+  const at::Tensor x = at::randn({job.batch, job.features}, generator, options);
+  const at::Tensor y = at::randn({job.batch, job.targets}, generator, options);
+  return {x.narrow(0, begin, count), y.narrow(0, begin, count)};
+}
+
+namespace {
+
+at::Tensor loss_sum(const at::Tensor& prediction, const at::Tensor& target) {
+  return (prediction - target).square().sum(1).sum();
+}
+
+TestModel prepared(const Job& job) {
+  TestModel model = job.make();
+  if (job.dtype != at::kDouble) model.module->to(job.dtype);
+  fill_parameters(*model.module);
+  return model;
+}
+
+// torch.optim.Adadelta, which the C++ torch::optim lacks, from the formulas of its documentation.
+std::function<void()> adadelta(std::vector<at::Tensor> parameters, double lr) {
+  struct State {
+    at::Tensor square_avg, acc_delta;
+  };
+  auto states = std::make_shared<std::vector<State>>();
+  for (const at::Tensor& p : parameters) states->push_back({torch::zeros_like(p), torch::zeros_like(p)});
+  return [=] {
+    const torch::NoGradGuard no_grad;
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      const at::Tensor g = parameters[i].grad();
+      if (!g.defined()) continue;
+      auto& [square_avg, acc_delta] = (*states)[i];
+      square_avg.mul_(0.9).addcmul_(g, g, 0.1);
+      const at::Tensor delta = (acc_delta + 1e-6).sqrt() / (square_avg + 1e-6).sqrt() * g;
+      acc_delta.mul_(0.9).addcmul_(delta, delta, 0.1);
+      parameters[i].add_(delta, -lr);
+    }
+  };
+}
+
+std::function<void()> plain_optimizer(const Job& job, const std::vector<at::Tensor>& parameters) {
+  if (job.optimizer == "adadelta") return adadelta(parameters, job.lr);
+  using namespace torch::optim;
+  std::shared_ptr<Optimizer> optimizer;
+  if (job.optimizer == "adamw")
+    optimizer = std::make_shared<AdamW>(parameters, AdamWOptions(job.lr).weight_decay(0));
+  else
+    optimizer = std::make_shared<SGD>(parameters, SGDOptions(job.lr));
+  return [optimizer] { optimizer->step(); };
+}
+
+double norm_of(const std::vector<at::Tensor>& parameters) {
+  double sum = 0;
+  for (const at::Tensor& p : parameters)
+    if (p.grad().defined()) sum += p.grad().to(at::kDouble).square().sum().item<double>();
+  return std::sqrt(sum);
+}
+
+}  // namespace
+
+TrainResult train_plain(const Job& job) {
+  TestModel model = prepared(job);
+  std::vector<at::Tensor> trained;
+  for (const at::Tensor& p : model.module->parameters())
+    if (p.requires_grad()) trained.push_back(p);
+  const std::function<void()> optimizer_step = plain_optimizer(job, trained);
+  TrainResult result;
+  for (int step = 0; step < job.steps; ++step) {
+    for (const at::Tensor& p : trained) p.mutable_grad().reset();
+    const auto [x, y] = samples(job, step, 0, job.batch);
+    const at::Tensor loss = loss_sum(model.forward(x), y) / job.batch;
+    loss.backward();
+    result.losses.push_back(loss.item<double>());
+    const double norm = norm_of(trained);
+    result.norms.push_back(norm);
+    if (job.clip > 0 && norm > job.clip) {
+      const torch::NoGradGuard no_grad;
+      for (const at::Tensor& p : trained)
+        if (p.grad().defined()) p.mutable_grad().mul_(job.clip / norm);
+    }
+    optimizer_step();
+  }
+  for (const auto& item : model.module->named_parameters()) result.weights[item.key()] = item.value().detach().clone();
+  return result;
+}
+
+TrainResult train_sharded(comm::ProcessGroup& world, const Job& job, const Sharding& sharding) {
+  TestModel model = prepared(job);
+  comm::DeviceMesh mesh(world, world,
+                        fsdp::shard_group_size(sharding.strategy, world.size(), world.size(), sharding.shard_size));
+  fsdp::FullyShardOptions options;
+  options.reshard_after_forward = fsdp::reshards_after_forward(sharding.strategy);
+  options.forward_prefetch = options.backward_prefetch = sharding.prefetch;
+  auto sharded = fsdp::fully_shard(model.module, mesh, *fsdp::parse_wrap_policy(sharding.wrap), options);
+  fsdp::ShardedOptimizer optimizer(*sharded, optim::make_optimizer({.name = job.optimizer}));
+  TrainResult result;
+  for (int step = 0; step < job.steps; ++step) {
+    double sum = 0;
+    for (int part = 0; part < job.accumulate; ++part) {
+      // Part p of the batch, cut among the ranks; parts may be uneven.
+      const std::int64_t parts = static_cast<std::int64_t>(job.accumulate) * world.size();
+      const std::int64_t index = static_cast<std::int64_t>(part) * world.size() + world.rank();
+      const std::int64_t begin = job.batch * index / parts, end = job.batch * (index + 1) / parts;
+      const auto [x, y] = samples(job, step, begin, end - begin);
+      sharded->run([&, x = x, y = y] {
+        const at::Tensor loss = loss_sum(model.forward(x), y);
+        loss.backward();
+        sum += loss.item<double>();
+      });
+    }
+    result.losses.push_back(comm::all_reduce(world, sum, comm::ReduceOp::sum) / static_cast<double>(job.batch));
+    double scale = 1.0 / static_cast<double>(job.batch);
+    const double norm = sharded->grad_norm(scale);
+    result.norms.push_back(norm);
+    if (job.clip > 0 && norm > job.clip) scale *= job.clip / norm;
+    optimizer.step(job.lr, scale);
+  }
+  result.weights = whole_weights(*sharded, *model.module);
+  return result;
+}
+
+Weights whole_weights(fsdp::FullyShardedModule& sharded, torch::nn::Module& module) {
+  Weights weights;
+  sharded.summon_full_params([&] {
+    for (const auto& item : module.named_parameters()) weights[item.key()] = item.value().detach().clone();
+    for (const auto& item : module.named_buffers()) weights[item.key()] = item.value().detach().clone();
+  });
+  return weights;
+}
+
+void expect_same(const TrainResult& a, const TrainResult& b, double tolerance) {
+  ASSERT_EQ(a.losses.size(), b.losses.size());
+  for (std::size_t i = 0; i < a.losses.size(); ++i) {
+    EXPECT_NEAR(a.losses[i], b.losses[i], tolerance * std::abs(a.losses[i])) << "loss of step " << i;
+    EXPECT_NEAR(a.norms[i], b.norms[i], tolerance * std::abs(a.norms[i])) << "gradient norm of step " << i;
+  }
+  ASSERT_EQ(a.weights.size(), b.weights.size());
+  for (const auto& [name, weight] : a.weights) {
+    ASSERT_TRUE(b.weights.contains(name)) << name;
+    const double scale = std::max(1.0, weight.abs().max().item<double>());
+    const double worst = (weight - b.weights.at(name)).abs().max().item<double>();
+    EXPECT_LE(worst, tolerance * scale) << name;
+  }
+}
+
+// ---- Models
+
+namespace {
+
+constexpr std::int64_t kIn = 6, kWidth = 7, kOut = 5;  // primes, so that shards cut through rows
+const auto kDouble = at::TensorOptions().dtype(at::kDouble);
+
+struct MlpImpl : torch::nn::Module {
+  MlpImpl() {
+    embed = register_module("embed", torch::nn::Linear(kIn, kWidth));
+    blocks = register_module("blocks", torch::nn::ModuleList());
+    for (int i = 0; i < 3; ++i) blocks->push_back(Block(kWidth));
+    norm = register_module("norm", torch::nn::LayerNorm(torch::nn::LayerNormOptions({kWidth})));
+    head = register_module("head", torch::nn::Linear(kWidth, kOut));
+    to(at::kDouble);
+  }
+  at::Tensor forward(at::Tensor x) {
+    x = embed(x);
+    for (const auto& block : *blocks) x = block->as<Block>()->forward(x);
+    return head(norm(x));
+  }
+  torch::nn::Linear embed{nullptr}, head{nullptr};
+  torch::nn::ModuleList blocks{nullptr};
+  torch::nn::LayerNorm norm{nullptr};
+};
+
+template <typename Impl>
+TestModel made(std::shared_ptr<Impl> module) {
+  return {module, [module](at::Tensor x) { return module->forward(std::move(x)); }};
+}
+
+}  // namespace
+
+BlockImpl::BlockImpl(std::int64_t width, bool dropout) {
+  norm = register_module("norm", torch::nn::LayerNorm(torch::nn::LayerNormOptions({width})));
+  up = register_module("up", torch::nn::Linear(width, 2 * width));
+  down = register_module("down", torch::nn::Linear(2 * width, width));
+  if (dropout) register_module("drop", torch::nn::Dropout(0.5));
+}
+
+at::Tensor BlockImpl::forward(at::Tensor x) { return x + down(torch::gelu(up(norm(x)))); }
+
+TestModel make_mlp() { return made(std::make_shared<MlpImpl>()); }
+
+TestModel make_tied() {
+  struct TiedImpl : torch::nn::Module {
+    TiedImpl() {
+      embed = register_module("embed", torch::nn::Linear(torch::nn::LinearOptions(kIn, kIn).bias(false)));
+      block = register_module("block", Block(kIn));
+      inner = register_module("inner", Block(kIn));
+      head = register_module("head", torch::nn::Linear(kIn, kOut));
+      to(at::kDouble);
+      // The tensor itself under a second name, inside another unit.
+      inner->register_parameter("tied", embed->weight);
+    }
+    at::Tensor forward(const at::Tensor& x) {
+      at::Tensor h = block(embed(x));
+      h = torch::linear(h, inner->named_parameters(false)["tied"]);
+      return head(inner(h));
+    }
+    torch::nn::Linear embed{nullptr}, head{nullptr};
+    Block block{nullptr}, inner{nullptr};
+  };
+  return made(std::make_shared<TiedImpl>());
+}
+
+TestModel make_frozen() {
+  auto mlp = std::make_shared<MlpImpl>();
+  for (const at::Tensor& p : mlp->blocks[1]->parameters()) p.set_requires_grad(false);
+  mlp->head->bias.set_requires_grad(false);  // and one of several in its unit
+  return made(mlp);
+}
+
+TestModel make_unused() {
+  struct UnusedImpl : MlpImpl {
+    UnusedImpl() {
+      register_module("never", Block(kWidth));
+      blocks[1]->register_parameter("ignored", at::ones({3}, kDouble));
+      to(at::kDouble);
+    }
+  };
+  return made(std::make_shared<UnusedImpl>());
+}
+
+TestModel make_twice() {
+  struct TwiceImpl : MlpImpl {
+    at::Tensor forward(at::Tensor x) {
+      x = embed(x);
+      for (const int i : {0, 1, 0, 2, 1}) x = blocks[static_cast<std::size_t>(i)]->as<Block>()->forward(x);
+      return head(norm(x));
+    }
+  };
+  return made(std::make_shared<TwiceImpl>());
+}
+
+TestModel make_mixed_dtypes() {
+  struct MixedImpl : MlpImpl {
+    MixedImpl() {
+      scale = blocks[0]->register_parameter("scale", at::ones({kWidth}, at::TensorOptions().dtype(at::kFloat)));
+      shift = register_parameter("shift", at::ones({kWidth}, at::TensorOptions().dtype(at::kFloat)));
+    }
+    at::Tensor forward(at::Tensor x) {
+      x = embed(x) * scale + shift;
+      for (const auto& block : *blocks) x = block->as<Block>()->forward(x);
+      return head(norm(x));
+    }
+    at::Tensor scale, shift;
+  };
+  return made(std::make_shared<MixedImpl>());
+}
+
+TestModel make_tiny() {
+  struct TinyImpl : torch::nn::Module {
+    TinyImpl() {
+      scale = register_parameter("scale", at::ones({1}, kDouble));
+      shift = register_parameter("shift", at::ones({}, kDouble));
+      nothing = register_parameter("nothing", at::ones({0, 3}, kDouble));
+    }
+    at::Tensor forward(const at::Tensor& x) { return x.narrow(1, 0, kOut) * scale + shift + nothing.sum(); }
+    at::Tensor scale, shift, nothing;
+  };
+  return made(std::make_shared<TinyImpl>());
+}
+
+TestModel make_conv() {
+  struct ConvImpl : torch::nn::Module {
+    ConvImpl() {
+      conv = register_module("conv", torch::nn::Conv1d(torch::nn::Conv1dOptions(1, 3, 3)));
+      norm = register_module("norm", torch::nn::BatchNorm1d(3));
+      fc = register_module("fc", torch::nn::Linear(3 * (kIn - 2), kOut));
+      to(at::kDouble);
+      norm->eval();
+    }
+    at::Tensor forward(const at::Tensor& x) { return fc(torch::relu(norm(conv(x.unsqueeze(1)))).flatten(1)); }
+    torch::nn::Conv1d conv{nullptr};
+    torch::nn::BatchNorm1d norm{nullptr};
+    torch::nn::Linear fc{nullptr};
+  };
+  auto module = std::make_shared<ConvImpl>();
+  TestModel model = made(module);
+  return model;
+}
+
+}  // namespace shoal::testing
