@@ -146,14 +146,19 @@ fs::path commit(const Attempt& attempt, const Manifest& manifest, const SaveObse
 }
 
 void tidy_up(const fs::path& directory, int keep, const SaveObserver& observer) {
-  try {
-    const std::vector<CatalogEntry> entries = list_checkpoints(directory);
+  const auto attempt_to = [&](const auto& task) {
+    try {
+      task(list_checkpoints(directory));
+    } catch (const IoError& error) {
+      log::warning("the new checkpoint in {} is complete, but tidying up failed: {}", directory.string(), error.what());
+    }
+  };
+  attempt_to([&](const std::vector<CatalogEntry>& entries) {
     const auto newest = std::find_if(entries.begin(), entries.end(), [](const auto& e) { return e.sequence >= 0; });
     if (newest != entries.end()) point_latest_at(newest->path, observer);
-    prune(entries, keep, observer);
-  } catch (const IoError& error) {
-    log::warning("the new checkpoint in {} is complete, but tidying up failed: {}", directory.string(), error.what());
-  }
+  });
+  // Even where the disk had no room for `latest`: this makes room.
+  attempt_to([&](const std::vector<CatalogEntry>& entries) { prune(entries, keep, observer); });
   pass(observer, SavePoint::finished);
 }
 

@@ -1,0 +1,126 @@
+#include "checkpoint/consolidate.h"
+
+#include <gtest/gtest.h>
+
+#include "checkpoint/catalog.h"
+#include "checkpoint/file_io.h"
+#include "checkpoint/sample_state.h"
+#include "core/error.h"
+#include "hdf5/attribute.h"
+#include "hdf5/dataset.h"
+
+namespace shoal::checkpoint {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::TemporaryDirectory;
+using testing::write_sample;
+
+class Consolidate : public ::testing::Test {
+ protected:
+  ConsolidateOptions options(const char* name) const {
+    ConsolidateOptions options;
+    options.checkpoint = checkpoint_;
+    options.output = directory_.path() / name;
+    return options;
+  }
+  TemporaryDirectory directory_;
+  fs::path checkpoint_ = write_sample(directory_.path() / "ckpt", 7, 3, 5);
+};
+
+std::string bytes_of(const fs::path& path, const hdf5::Placement& place) {
+  std::string bytes(static_cast<std::size_t>(place.numel() * place.element_bytes), '\0');
+  if (!bytes.empty()) InputFile(path).read_at(place.file_offset, bytes.data(), bytes.size());
+  return bytes;
+}
+
+std::string expected_bytes(const testing::SampleTensor& tensor) {
+  const StateDict whole = testing::sample_state({tensor}, 0, 1, 5);
+  const Region& region = whole.tensors[0].region;
+  return {reinterpret_cast<const char*>(region.data), static_cast<std::size_t>(region.count * size_of(tensor.dtype))};
+}
+
+TEST_F(Consolidate, Hdf5HoldsWholeTensors) {
+  ConsolidateOptions wanted = options("out.h5");
+  wanted.with_optimizer = true;
+  const ConsolidateReport report = consolidate(wanted);
+  EXPECT_EQ(report.tensors, static_cast<std::int64_t>(testing::sample_tensors().size()));
+  EXPECT_EQ(report.bytes, read_manifest(checkpoint_).tensor_bytes());
+  const hdf5::File file = hdf5::File::open_for_reading(wanted.output);
+  for (const testing::SampleTensor& tensor : testing::sample_tensors()) {
+    std::string name = tensor.name.starts_with("model/") ? tensor.name.substr(5) : "/" + tensor.name;
+    if (name == "/a/b%c") name = "/a%2Fb%25c";
+    const hdf5::Placement place = hdf5::find_dataset(file, name);
+    EXPECT_EQ(place.shape, tensor.shape) << name;
+    EXPECT_EQ(place.dtype, tensor.dtype) << name;
+    EXPECT_EQ(bytes_of(wanted.output, place), expected_bytes(tensor)) << name;
+  }
+  EXPECT_EQ(hdf5::find_dataset(file, "/tied").file_offset, hdf5::find_dataset(file, "/conv1.weight").file_offset);
+  EXPECT_EQ(hdf5::read_int64_attribute(file, "step"), 7);
+  EXPECT_EQ(hdf5::read_string_attribute(file, "training_state"), testing::kTrainingState);
+}
+
+TEST_F(Consolidate, OptimizerStateOnlyOnRequest) {
+  consolidate(options("out.h5"));
+  const hdf5::File file = hdf5::File::open_for_reading(directory_.path() / "out.h5");
+  EXPECT_TRUE(file.contains("/conv1.weight"));
+  EXPECT_FALSE(file.contains("/optimizer"));
+  ConsolidateOptions torch = options("out.pt");
+  torch.format = ConsolidatedFormat::torch;
+  torch.with_optimizer = true;
+  EXPECT_THROW(consolidate(torch), OptionError);
+}
+
+TEST_F(Consolidate, ExistingOutputIsKeptUnlessForced) {
+  write_text_file(directory_.path() / "out.h5", "mine");
+  EXPECT_THROW(consolidate(options("out.h5")), OptionError);
+  EXPECT_EQ(read_text_file(directory_.path() / "out.h5"), "mine");
+  ConsolidateOptions forced = options("out.h5");
+  forced.force = true;
+  consolidate(forced);
+  EXPECT_NE(read_text_file(directory_.path() / "out.h5"), "mine");
+}
+
+TEST_F(Consolidate, DamageLeavesNothing) {
+  const fs::path shard = checkpoint_ / read_manifest(checkpoint_).files[2].name;
+  const std::string wanted = expected_bytes({"model/half", DType::float16, {13}, ""}).substr(22, 4);
+  const std::size_t at = read_text_file(shard).find(wanted);
+  ASSERT_NE(at, std::string::npos);
+  testing::flip_bit(shard, static_cast<std::int64_t>(at));
+  for (const auto format : {ConsolidatedFormat::hdf5, ConsolidatedFormat::torch}) {
+    ConsolidateOptions wanted_options = options("out");
+    wanted_options.format = format;
+    EXPECT_THROW(consolidate(wanted_options), CheckpointError);
+    EXPECT_FALSE(fs::exists(directory_.path() / "out"));
+    EXPECT_FALSE(fs::exists(directory_.path() / "out.part"));
+  }
+}
+
+TEST_F(Consolidate, StalePartIsReplaced) {
+  write_text_file(directory_.path() / "out.h5.part", "left by a killed run");
+  consolidate(options("out.h5"));
+  EXPECT_FALSE(fs::exists(directory_.path() / "out.h5.part"));
+}
+
+TEST_F(Consolidate, UnwritableOutputIsAnIoError) {
+  EXPECT_THROW(consolidate(options("missing/out.h5")), IoError);
+  ConsolidateOptions torch = options("missing/out.pt");
+  torch.format = ConsolidatedFormat::torch;
+  EXPECT_THROW(consolidate(torch), IoError);
+}
+
+// 20,000 tensors give a ZIP archive more than 65,535 bytes of directory; counts need ZIP64 only from 65,535 entries on.
+TEST_F(Consolidate, ManyTensors) {
+  std::vector<testing::SampleTensor> tensors;
+  for (int i = 0; i < 3000; ++i) tensors.push_back({fmt::format("model/layer.{}.w", i), DType::float32, {3}, "u"});
+  const fs::path many = write_sample(directory_.path() / "many", 1, 2, 5, tensors);
+  for (const char* name : {"many.h5", "many.pt"}) {
+    ConsolidateOptions wanted = options(name);
+    wanted.checkpoint = many;
+    wanted.format = std::string(name) == "many.pt" ? ConsolidatedFormat::torch : ConsolidatedFormat::hdf5;
+    EXPECT_EQ(consolidate(wanted).tensors, 3000);
+  }
+}
+
+}  // namespace
+}  // namespace shoal::checkpoint

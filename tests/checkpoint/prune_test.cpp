@@ -1,0 +1,74 @@
+// What a save removes, and what never.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "checkpoint/attempt.h"
+#include "checkpoint/catalog.h"
+#include "checkpoint/file_io.h"
+#include "checkpoint/file_names.h"
+#include "checkpoint/sample_state.h"
+
+namespace shoal::checkpoint {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::TemporaryDirectory;
+using testing::write_sample;
+
+std::vector<std::string> names_in(const fs::path& directory) {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(directory)) names.push_back(entry.path().filename().string());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+using Names = std::vector<std::string>;
+
+TEST(Prune, OlderOnesGo) {
+  const TemporaryDirectory directory;
+  for (const std::int64_t step : {1, 2, 3, 4}) write_sample(directory.path(), step, 1, 1);
+  tidy_up(directory.path(), 2);
+  EXPECT_EQ(names_in(directory.path()), (Names{"latest", "step_00000003", "step_00000004"}));
+  EXPECT_EQ(read_text_file(directory.path() / kLatestName), "step_00000004\n");
+}
+
+TEST(Prune, AfterGoingBackTheNewBranchStays) {
+  const TemporaryDirectory directory;
+  for (const std::int64_t step : {100, 200, 300, 150}) write_sample(directory.path(), step, 1, 1);
+  tidy_up(directory.path(), 2);
+  EXPECT_EQ(names_in(directory.path()), (Names{"latest", "step_00000150", "step_00000300"}));
+  EXPECT_EQ(read_text_file(directory.path() / kLatestName), "step_00000150\n");
+}
+
+TEST(Prune, DamagedOnesNeitherCountNorGo) {
+  const TemporaryDirectory directory;
+  std::vector<fs::path> paths;
+  for (const std::int64_t step : {1, 2, 3, 4}) paths.push_back(write_sample(directory.path(), step, 1, 1));
+  fs::remove(paths[2] / read_manifest(paths[2]).files[0].name);
+  tidy_up(directory.path(), 2);
+  EXPECT_EQ(names_in(directory.path()), (Names{"latest", "step_00000002", "step_00000003", "step_00000004"}));
+}
+
+TEST(Prune, TheLastSoundOneStays) {
+  const TemporaryDirectory directory;
+  const fs::path sound = write_sample(directory.path(), 1, 1, 1);
+  const fs::path damaged = write_sample(directory.path(), 2, 1, 1);
+  testing::flip_bit(damaged / kManifestName, 10);
+  tidy_up(directory.path(), 1);
+  EXPECT_TRUE(fs::exists(sound));
+  EXPECT_TRUE(fs::exists(damaged));
+}
+
+TEST(Prune, TheUsersFilesStay) {
+  const TemporaryDirectory directory;
+  fs::create_directories(directory.path() / "step_00000001.mine");
+  write_text_file(directory.path() / "notes.tmp", "x");
+  fs::create_directories(directory.path() / temporary_directory_name(9, make_checkpoint_id()) / kShardFolder);
+  for (const std::int64_t step : {1, 2}) write_sample(directory.path(), step, 1, 1);
+  tidy_up(directory.path(), 1);
+  EXPECT_EQ(names_in(directory.path()), (Names{"latest", "notes.tmp", "step_00000001.mine", "step_00000002"}));
+}
+
+}  // namespace
+}  // namespace shoal::checkpoint
