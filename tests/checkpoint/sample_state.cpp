@@ -124,8 +124,8 @@ bool same_elements(const StateDict& a, const StateDict& b) {
   return true;
 }
 
-fs::path write_sample(const fs::path& directory, std::int64_t step, int ranks, int salt,
-                      const std::vector<SampleTensor>& tensors) {
+fs::path write_states(const fs::path& directory, std::int64_t step, int ranks,
+                      const std::function<StateDict(int rank)>& state_of) {
   const checkpoint::Attempt attempt = checkpoint::begin_attempt(directory, step);
   checkpoint::Manifest manifest;
   manifest.id = attempt.id;
@@ -135,13 +135,18 @@ fs::path write_sample(const fs::path& directory, std::int64_t step, int ranks, i
   manifest.created = "2026-01-02T03:04:05Z";
   manifest.training_state = kTrainingState;
   for (int rank = 0; rank < ranks; ++rank) {
-    const StateDict state = sample_state(tensors, rank, ranks, salt);
+    const StateDict state = state_of(rank);
     manifest.files.push_back(checkpoint::write_shard(attempt.path, {attempt.id, step, rank, ranks}, state));
     if (rank > 0) continue;
     for (const ShardedTensor& tensor : state.tensors) manifest.tensors.push_back({tensor.spec, tensor.rule});
     manifest.aliases = state.aliases;
   }
   return checkpoint::commit(attempt, manifest);
+}
+
+fs::path write_sample(const fs::path& directory, std::int64_t step, int ranks, int salt,
+                      const std::vector<SampleTensor>& tensors) {
+  return write_states(directory, step, ranks, [&](int rank) { return sample_state(tensors, rank, ranks, salt); });
 }
 
 void flip_bit(const fs::path& file, std::int64_t offset, int bit) {

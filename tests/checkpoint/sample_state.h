@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -47,7 +48,10 @@ bool same_elements(const StateDict& a, const StateDict& b);
 // The byte `index` of the flattened tensor in sample_state().
 std::byte sample_byte(int salt, const std::string& name, std::int64_t index);
 
-// Writes a checkpoint of `ranks` ranks as Checkpointer::save does, without communication. Returns its path.
+// Writes a checkpoint of what `state_of` gives for each rank as Checkpointer::save does, without communication. Returns
+// its path.
+std::filesystem::path write_states(const std::filesystem::path& directory, std::int64_t step, int ranks,
+                                   const std::function<StateDict(int rank)>& state_of);
 std::filesystem::path write_sample(const std::filesystem::path& directory, std::int64_t step, int ranks, int salt,
                                    const std::vector<SampleTensor>& tensors = sample_tensors());
 
