@@ -17,8 +17,12 @@ const std::vector<ModelEntry>& model_entries() {
   static const std::vector<ModelEntry> entries = {
       {.name = "mnist-net",
        .summary = "the network of PyTorch's MNIST example and FSDP tutorial; --data names a folder of idx files",
-       .defaults =
-           {.optimizer = "adadelta", .learning_rate = 1.0, .schedule = "step:1:0.7", .epochs = 10, .batch_size = 64},
+       .defaults = {.optimizer = "adadelta",
+                    .learning_rate = 1.0,
+                    .schedule = "step:1:0.7",
+                    .wrap = "size:20000",
+                    .epochs = 10,
+                    .batch_size = 64},
        .make = make_mnist_net,
        .open_data = open_mnist},
   };

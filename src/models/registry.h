@@ -16,6 +16,7 @@ struct TrainingDefaults {
   std::string optimizer;
   double learning_rate;
   std::string schedule;
+  std::string wrap;
   std::int64_t epochs;
   std::int64_t batch_size;  // samples of a rank's micro-step
 };

@@ -1,0 +1,21 @@
+// What a training loop works on. All of it is the caller's and outlives the loop.
+#pragma once
+
+#include "comm/process_group.h"
+#include "data/dataset.h"
+#include "fsdp/fully_shard.h"
+#include "fsdp/sharded_optimizer.h"
+#include "models/model.h"
+
+namespace shoal::train {
+
+struct TrainParts {
+  comm::ProcessGroup& world;  // all ranks, host memory
+  models::Model& model;
+  fsdp::FullyShardedModule& sharded;  // model.module()
+  fsdp::ShardedOptimizer& optimizer;
+  const data::Dataset& train_data;
+  const data::Dataset& test_data;
+};
+
+}  // namespace shoal::train

@@ -1,0 +1,158 @@
+#include "train/trainer.h"
+
+#include <algorithm>
+
+#include "checkpoint/catalog.h"
+#include "core/check.h"
+#include "core/logging.h"
+#include "core/timer.h"
+#include "launch/stop_signal.h"
+#include "train/agreement.h"
+#include "train/evaluation.h"
+
+namespace shoal::train {
+
+Trainer::Trainer(const TrainParts& parts, const TrainOptions& options, const BatchPlan& plan,
+                 checkpoint::Checkpointer* checkpointer, std::function<int()> stop_signal)
+    : parts_(parts),
+      options_(options),
+      plan_(plan),
+      checkpointer_(checkpointer),
+      stop_signal_(std::move(stop_signal)),
+      schedule_(optim::Schedule::parse(options.optimizer.schedule)),
+      cadence_(Cadence::parse(options.checkpoint.every)),
+      sampler_(parts.train_data.size(), static_cast<std::uint64_t>(options.run.seed), options.data.shuffle),
+      data_{parts.train_data.size(), parts.train_data.fingerprint()},
+      runner_(parts, plan, static_cast<std::uint64_t>(options.run.seed), options.optimizer.clip_grad_norm),
+      log_(options.run) {}
+
+Outcome Trainer::run() {
+  validate_after_epoch();  // which a stop may have come before
+  while (!finished()) {
+    const StepResult result = step();
+    if (result.stop_asked) {
+      save();
+      return Outcome::stopped;
+    }
+    validate_after_epoch();
+    if (cadence_.due(progress_.step, epoch_ended() ? progress_.position.epoch : 0)) save();
+  }
+  if (progress_.test_step != progress_.step) validate();
+  save();
+  return Outcome::finished;
+}
+
+bool Trainer::finished() const {
+  return progress_.position.epoch >= options_.run.epochs ||
+         (options_.run.max_steps > 0 && progress_.step >= options_.run.max_steps);
+}
+
+StepResult Trainer::step() {
+  const Timer timer;
+  const data::SamplePosition at = progress_.position;
+  const Range places = sampler_.step_range(at, plan_.global_batch);
+  const double lr = schedule_.learning_rate(options_.optimizer.learning_rate, at.epoch);
+  const StepResult result = runner_.run(sampler_, at.epoch, places, progress_.step, lr, stop_signal_() != 0);
+  ++progress_.step;
+  progress_.position = sampler_.advance(at, plan_.global_batch);
+  progress_.epoch_loss_sum += result.loss_sum;
+  progress_.epoch_count += result.count;
+  log_.step(progress_, at.epoch, result, timer.seconds());
+  if (epoch_ended()) end_epoch(at.epoch);
+  return result;
+}
+
+void Trainer::end_epoch(std::int64_t epoch) {
+  log_.epoch(progress_, epoch);
+  progress_.epoch_loss_sum = 0;
+  progress_.epoch_count = 0;
+}
+
+void Trainer::validate_after_epoch() {
+  if (epoch_ended() && progress_.test_step != progress_.step) validate();
+}
+
+void Trainer::validate() {
+  const models::EvalSum sum = evaluate(parts_, options_.data.test_batch_size);
+  log_.evaluation(sum);
+  const auto count = static_cast<double>(sum.count);
+  progress_.test_step = progress_.step;
+  progress_.test_accuracy = static_cast<double>(sum.correct) / count;
+  progress_.test_loss = sum.loss_sum / count;
+  progress_.best_test_accuracy = std::max(progress_.best_test_accuracy, progress_.test_accuracy);
+}
+
+StateDict Trainer::state() {
+  StateDict state = parts_.sharded.state_dict();
+  state.append(parts_.optimizer.state_dict());
+  return state;
+}
+
+void Trainer::save() {
+  if (checkpointer_ == nullptr || saved_step_ == progress_.step) return;
+  parts_.sharded.sync_buffers();
+  const std::string training_state = format_training_state(options_, progress_, data_, parts_.world.size());
+  checkpoint::SaveReport report;
+  run_agreeing([&] { report = checkpointer_->save(progress_.step, state(), training_state); });
+  saved_step_ = progress_.step;
+  last_checkpoint_ = report.path;
+  log::info("saved {} ({:.1f} MiB in {:.2f} s)", report.path.string(), static_cast<double>(report.bytes) / (1 << 20),
+            report.seconds);
+}
+
+void Trainer::restore() {
+  if (checkpointer_ == nullptr) return;
+  check_before_restore();
+  if (options_.checkpoint.resume == "never") return;
+  StateDict state = this->state();
+  std::optional<checkpoint::Restored> restored;
+  run_agreeing([&] { restored = checkpointer_->restore(state, options_.checkpoint.resume); });
+  if (restored) adopt(*restored);
+}
+
+// Says what contradicts the command line in its words, before the comparison of tensors would say it in others. Damage
+// is left to the Checkpointer, which knows what to fall back to.
+void Trainer::check_before_restore() {
+  const CheckpointOptions& options = options_.checkpoint;
+  run_everywhere(parts_.world, [&]() -> std::string {
+    if (parts_.world.rank() != 0) return "";
+    const auto existing = checkpoint::list_checkpoints(options.directory);
+    SHOAL_CHECK(options.resume != "never" || existing.empty(), OptionError,
+                "--resume never, but {} holds checkpoints, which new ones would displace: give another "
+                "--checkpoint-dir, or move them away",
+                options.directory.string());
+    if (options.resume == "never" || (options.resume == "auto" && existing.empty())) return "";
+    const std::filesystem::path path =
+        options.resume == "auto" ? existing.front().path : checkpoint::resolve_checkpoint(options.resume);
+    std::string training_state;
+    try {
+      training_state = checkpoint::read_manifest(path).training_state;
+    } catch (const CheckpointError&) {
+      return "";
+    }
+    check_same_run(training_state, path.string(), options_);
+    return "";
+  });
+}
+
+void Trainer::adopt(const checkpoint::Restored& restored) {
+  const std::string where = restored.path.string();
+  run_everywhere(parts_.world, [&]() -> std::string {
+    check_same_run(restored.training_state, where, options_);
+    if (parts_.world.rank() == 0) check_continues(restored.training_state, where, options_, data_);
+    progress_ = parse_progress(restored.training_state, where);
+    SHOAL_CHECK(progress_.position.consumed < data_.samples, OptionError,
+                "{}: {} samples of the epoch were used, but --data holds {}", where, progress_.position.consumed,
+                data_.samples);
+    return "";
+  });
+  parts_.sharded.state_dict_loaded();
+  parts_.optimizer.set_steps(progress_.step);
+  saved_step_ = progress_.step;
+  last_checkpoint_ = restored.path;
+  log::info("resumed from {}: step {}, epoch {}, {} samples of it done; it was written by {} ranks, now there are {}",
+            where, progress_.step, progress_.position.epoch + 1, progress_.position.consumed, restored.ranks,
+            parts_.world.size());
+}
+
+}  // namespace shoal::train

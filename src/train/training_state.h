@@ -1,0 +1,45 @@
+// Where a run stands and what it is, as stored in its checkpoints in JSON.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "data/sampler.h"
+#include "train/options.h"
+
+namespace shoal::train {
+
+struct Progress {
+  std::int64_t step = 0;  // optimizer steps done
+  data::SamplePosition position;
+  // Of the steps of this epoch so far.
+  double epoch_loss_sum = 0;
+  std::int64_t epoch_count = 0;
+  // Of the last validation, which came after `test_step` steps; -1: none yet.
+  std::int64_t test_step = -1;
+  double test_accuracy = 0, test_loss = 0, best_test_accuracy = 0;
+};
+
+struct DataIdentity {
+  std::int64_t samples = 0;
+  std::uint32_t fingerprint = 0;
+  bool operator==(const DataIdentity&) const = default;
+};
+
+std::string format_training_state(const TrainOptions& options, const Progress& progress, const DataIdentity& data,
+                                  int ranks);
+
+// CheckpointError where `text` is not what format_training_state() writes; `where` stands in front.
+Progress parse_progress(const std::string& text, const std::string& where);
+
+// Can a run of `options` use the state that this one wrote? Another model or optimizer is a CheckpointError, another
+// seed an OptionError.
+void check_same_run(const std::string& text, const std::string& where, const TrainOptions& options);
+
+// Once that is so: other data, or another order of it, is an OptionError in the middle of an epoch and a warning at its
+// start; other options that change the course of the run (lr, schedule, batch, …) are warnings. Warnings come from the
+// rank that calls.
+void check_continues(const std::string& text, const std::string& where, const TrainOptions& options,
+                     const DataIdentity& data);
+
+}  // namespace shoal::train
