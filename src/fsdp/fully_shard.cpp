@@ -58,7 +58,7 @@ Plan make_plan(Module& root, const WrapPolicy& policy) {
         continue;
       }
       check_parameter(fqn, tensor);
-      const auto [sharer, own_storage] = by_storage.emplace(tensor.storage().unsafeGetStorageImpl(), fqn);
+      const auto [sharer, own_storage] = by_storage.emplace(torch_internals::storage_identity(tensor), fqn);
       SHOAL_CHECK(
           own_storage || tensor.numel() == 0, OptionError,
           "parameters '{}' and '{}' share memory but are two tensors; tie them by assigning the same tensor to both",

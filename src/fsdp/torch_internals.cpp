@@ -101,6 +101,8 @@ TORCH_LIBRARY_IMPL(_, DeferredInit, library) {
   library.fallback(torch::CppFunction::makeFromBoxedFunction<&before_any_operator>());
 }
 
+const void* storage_identity(const at::Tensor& tensor) { return &storage_of(tensor); }
+
 std::int64_t intercepted_operators() { return g_operators; }
 
 StorageUser::StorageUser(StorageOwner& owner, std::int64_t numel, at::ScalarType dtype, at::Device device,

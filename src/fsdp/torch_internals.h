@@ -76,6 +76,9 @@ class NoInterceptScope {
   std::unique_ptr<Guard> guard_;
 };
 
+// The same for tensors that share memory.
+const void* storage_identity(const at::Tensor& tensor);
+
 // Operators announced so far in this process: what bench/ divides by.
 std::int64_t intercepted_operators();
 

@@ -9,22 +9,6 @@
 namespace shoal::testing {
 namespace {
 
-struct Sharded {
-  TestModel model;
-  std::unique_ptr<comm::DeviceMesh> mesh;
-  std::unique_ptr<fsdp::FullyShardedModule> fsdp;
-};
-
-Sharded shard(comm::ProcessGroup& world, const MakeModel& make, const std::string& wrap = "class:Block",
-              fsdp::FullyShardOptions options = {}) {
-  Sharded s;
-  s.model = make();
-  fill_parameters(*s.model.module);
-  s.mesh = std::make_unique<comm::DeviceMesh>(world, world, world.size());
-  s.fsdp = fsdp::fully_shard(s.model.module, *s.mesh, *fsdp::parse_wrap_policy(wrap), options);
-  return s;
-}
-
 at::Tensor input() { return samples({.make = make_mlp}, 0, 0, 4).first; }
 
 int units_with_memory(fsdp::FullyShardedModule& sharded) {
@@ -279,79 +263,6 @@ TEST(Behaviour, AParameterWithAGradientOrSharedMemoryIsRefused) {
     views.module->register_parameter("a", whole.narrow(0, 0, 2));
     views.module->register_parameter("b", whole.narrow(0, 2, 2));
     expect_error<OptionError>([&] { shard(world, [&] { return views; }); }, {"'a'", "'b'", "share memory"});
-  });
-}
-
-// ---- The state dict, which is what a checkpoint is made of
-
-// All elements of a tensor put together from the ranks' regions.
-std::vector<double> assemble(comm::ProcessGroup& world, const ShardedTensor& t) {
-  std::vector<double> whole(static_cast<std::size_t>(t.spec.numel()), 0.0);
-  if (t.saves)
-    for (std::int64_t i = 0; i < t.region.count; ++i)
-      whole[t.region.begin + i] = reinterpret_cast<const double*>(t.region.data)[i];
-  world.all_reduce(whole.data(), t.spec.numel(), DType::float64, comm::ReduceOp::sum)->wait();
-  return whole;
-}
-
-TEST(State, RegionsOfAllRanksMakeUpTheWholeModelInItsOrder) {
-  on_ranks([](comm::ProcessGroup& world) {
-    Sharded s = shard(world, make_tied);
-    const StateDict state = s.fsdp->state_dict();
-    const Weights weights = whole_weights(*s.fsdp, *s.model.module);
-    std::vector<std::string> names;
-    for (const ShardedTensor& t : state.tensors) {
-      const std::string fqn = t.spec.name.substr(std::string("model/").size());
-      names.push_back(fqn);
-      const std::vector<double> whole = assemble(world, t);
-      const at::Tensor expected = weights.at(fqn).flatten();
-      ASSERT_EQ(static_cast<std::int64_t>(whole.size()), expected.numel());
-      for (std::size_t i = 0; i < whole.size(); ++i)
-        ASSERT_EQ(whole[i], expected[static_cast<std::int64_t>(i)].item<double>()) << fqn;
-    }
-    std::vector<std::string> expected;
-    for (const auto& item : s.model.module->named_parameters())
-      if (item.key() != "inner.tied") expected.push_back(item.key());
-    EXPECT_EQ(names, expected);
-    ASSERT_EQ(state.aliases.size(), 1u);
-    EXPECT_EQ(state.aliases[0], std::make_pair(std::string("model/inner.tied"), std::string("model/embed.weight")));
-  });
-}
-
-TEST(State, WhatIsLoadedIntoTheRegionsIsWhatTheModelUses) {
-  on_ranks([](comm::ProcessGroup& world) {
-    Sharded s = shard(world, make_mlp);
-    StateDict state = s.fsdp->state_dict();
-    for (const ShardedTensor& t : state.tensors)
-      for (std::int64_t i = 0; i < t.region.count; ++i)
-        reinterpret_cast<double*>(t.region.data)[i] = static_cast<double>(t.region.begin + i);
-    s.fsdp->state_dict_loaded();
-    for (const auto& [name, value] : whole_weights(*s.fsdp, *s.model.module))
-      EXPECT_TRUE(value.flatten().equal(at::arange(value.numel(), at::kDouble))) << name;
-  });
-}
-
-TEST(State, TheOptimizersArraysAreCutLikeTheParameters) {
-  on_ranks([](comm::ProcessGroup& world) {
-    Sharded s = shard(world, make_frozen);
-    fsdp::ShardedOptimizer optimizer(*s.fsdp, optim::make_optimizer({.name = "adamw"}));
-    const StateDict model = s.fsdp->state_dict(), state = optimizer.state_dict();
-    std::size_t trained = 0;
-    for (const ShardedTensor& t : model.tensors) {
-      const std::string fqn = t.spec.name.substr(6);
-      const bool frozen = fqn.starts_with("blocks.1") || fqn == "head.bias";
-      trained += !frozen;
-      int found = 0;
-      for (const ShardedTensor& o : state.tensors) {
-        if (o.spec.name != "optimizer/exp_avg/" + fqn && o.spec.name != "optimizer/exp_avg_sq/" + fqn) continue;
-        ++found;
-        EXPECT_EQ(o.rule, t.rule);
-        EXPECT_EQ(o.spec.shape, t.spec.shape);
-        EXPECT_EQ(o.region.count, t.region.count);
-      }
-      EXPECT_EQ(found, frozen ? 0 : 2) << fqn;
-    }
-    EXPECT_EQ(state.tensors.size(), 2 * trained);
   });
 }
 

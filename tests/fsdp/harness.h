@@ -64,6 +64,15 @@ void expect_same(const TrainResult& a, const TrainResult& b, double tolerance);
 // All parameters and buffers by name, as copies. Collective over the mesh.
 Weights whole_weights(fsdp::FullyShardedModule& sharded, torch::nn::Module& module);
 
+// A model cut over all ranks of `world`, with its parameters filled by name.
+struct Sharded {
+  TestModel model;
+  std::unique_ptr<comm::DeviceMesh> mesh;
+  std::unique_ptr<fsdp::FullyShardedModule> fsdp;
+};
+Sharded shard(comm::ProcessGroup& world, const MakeModel& make, const std::string& wrap = "class:Block",
+              fsdp::FullyShardOptions options = {});
+
 // ---- Models
 
 struct BlockImpl : torch::nn::Module {
