@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "checkpoint/file_names.h"
+#include "checkpoint/hdf5_output.h"
 #include "core/check.h"
 #include "formats/torch_zip.h"
 #include "hdf5/attribute.h"
@@ -12,29 +13,28 @@
 namespace shoal::checkpoint {
 namespace {
 
-std::vector<std::int64_t> lay_out_hdf5(const std::filesystem::path& path, const Manifest& manifest,
-                                       bool with_optimizer) {
-  hdf5::File file = hdf5::File::create(path);
+void write_header(hdf5::File& file, const Manifest& manifest) {
   hdf5::write_attribute(file, "format", std::string("shoal-consolidated"));
   hdf5::write_attribute(file, "version", std::int64_t{kFormatVersion});
   hdf5::write_attribute(file, "checkpoint", manifest.id);
   hdf5::write_attribute(file, "step", manifest.step);
   hdf5::write_attribute(file, "training_state", manifest.training_state);
+}
+
+// Where the bytes of each tensor go.
+std::vector<std::int64_t> lay_out(hdf5::File& file, const Manifest& manifest, bool with_optimizer) {
+  write_header(file, manifest);
   std::vector<std::int64_t> offsets;
   for (const auto& [spec, rule] : manifest.tensors) {
-    const bool wanted = with_optimizer || is_model_tensor(spec.name);
-    if (wanted) {
-      const std::string name = consolidated_dataset_path(spec.name);
-      const auto place = hdf5::create_contiguous(file, name, hdf5::file_type(spec.dtype).get(), spec.shape);
-      SHOAL_ASSERT(place.file_offset >= 0 || spec.numel() == 0);
-      offsets.push_back(std::max<std::int64_t>(place.file_offset, 0));
-    } else {
-      offsets.push_back(kNotWanted);
-    }
+    std::int64_t& offset = offsets.emplace_back(kNotWanted);
+    if (!with_optimizer && !is_model_tensor(spec.name)) continue;
+    const std::string name = consolidated_dataset_path(spec.name);
+    const auto place = hdf5::create_contiguous(file, name, hdf5::file_type(spec.dtype).get(), spec.shape);
+    SHOAL_ASSERT(place.file_offset >= 0 || spec.numel() == 0);
+    offset = std::max<std::int64_t>(place.file_offset, 0);
   }
   for (const auto& [alias, name] : manifest.aliases)
     file.add_hard_link(consolidated_dataset_path(name), consolidated_dataset_path(alias));
-  file.close();
   return offsets;
 }
 
@@ -67,9 +67,10 @@ TorchPlan plan_torch(const Manifest& manifest) {
 }  // namespace
 
 ConsolidateTarget make_hdf5_target(const std::filesystem::path& path, const Manifest& manifest, bool with_optimizer) {
-  remove_tree(path);
-  std::vector<std::int64_t> offsets = lay_out_hdf5(path, manifest, with_optimizer);
-  return {OutputFile::open_existing(path), std::move(offsets), {}, {}};
+  std::vector<std::int64_t> offsets;
+  OutputFile output = create_hdf5_output(path, manifest.tensors.size(), manifest.tensor_bytes(),
+                                         [&](hdf5::File& file) { offsets = lay_out(file, manifest, with_optimizer); });
+  return {std::move(output), std::move(offsets), {}, {}};
 }
 
 ConsolidateTarget make_torch_target(const std::filesystem::path& path, const Manifest& manifest) {
@@ -82,7 +83,7 @@ ConsolidateTarget make_torch_target(const std::filesystem::path& path, const Man
                                                                    const std::byte* data, std::size_t bytes) {
     zip->note_piece(storage_of[tensor], static_cast<std::uint64_t>(offset), data, bytes);
   };
-  return {OutputFile::create(path), std::move(offsets), std::move(note_piece), [zip] { return zip->records(); }};
+  return {OutputFile(path), std::move(offsets), std::move(note_piece), [zip] { return zip->records(); }};
 }
 
 }  // namespace shoal::checkpoint

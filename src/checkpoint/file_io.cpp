@@ -1,6 +1,7 @@
 #include "checkpoint/file_io.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -51,11 +52,8 @@ void sync_or_fail(int descriptor, const std::filesystem::path& path) {
 
 void DescriptorTraits::close(int descriptor) noexcept { ::close(descriptor); }
 
-OutputFile::OutputFile(const std::filesystem::path& path, int flags)
-    : path_(path), descriptor_(open_or_fail(path, O_WRONLY | flags, "write")) {}
-
-OutputFile OutputFile::create(const std::filesystem::path& path) { return {path, O_CREAT | O_TRUNC}; }
-OutputFile OutputFile::open_existing(const std::filesystem::path& path) { return {path, 0}; }
+OutputFile::OutputFile(const std::filesystem::path& path)
+    : path_(path), descriptor_(open_or_fail(path, O_WRONLY | O_CREAT | O_TRUNC, "write")) {}
 
 void OutputFile::write_at(std::int64_t offset, const void* data, std::size_t bytes) {
   const char* from = static_cast<const char*>(data);
@@ -68,6 +66,10 @@ void OutputFile::write_at(std::int64_t offset, const void* data, std::size_t byt
     offset += written;
     bytes -= static_cast<std::size_t>(written);
   }
+}
+
+void OutputFile::resize(std::int64_t bytes) {
+  if (::ftruncate(descriptor_.get(), bytes) != 0) fail("write", path_, errno);
 }
 
 void OutputFile::sync() { sync_or_fail(descriptor_.get(), path_); }
@@ -97,6 +99,12 @@ void InputFile::read_at(std::int64_t offset, void* data, std::size_t bytes) cons
   }
 }
 
+void check_file_size_limit(const std::filesystem::path& path, std::int64_t bytes) {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return;
+  if (static_cast<rlim_t>(bytes) > limit.rlim_cur) fail("write", path, EFBIG);
+}
+
 std::string read_text_file(const std::filesystem::path& path) {
   const InputFile file(path);
   std::string text(static_cast<std::size_t>(file.size()), '\0');
@@ -105,7 +113,7 @@ std::string read_text_file(const std::filesystem::path& path) {
 }
 
 void write_text_file(const std::filesystem::path& path, const std::string& text) {
-  OutputFile file = OutputFile::create(path);
+  OutputFile file(path);
   file.write_at(0, text.data(), text.size());
   file.sync();
   file.close();

@@ -23,15 +23,14 @@ inline constexpr std::int64_t kChunkBytes = 4 << 20;
 
 class OutputFile {
  public:
-  static OutputFile create(const std::filesystem::path& path);         // emptied where it exists
-  static OutputFile open_existing(const std::filesystem::path& path);  // kept as it is
+  explicit OutputFile(const std::filesystem::path& path);  // made; emptied where it exists
   void write_at(std::int64_t offset, const void* data, std::size_t bytes);
+  void resize(std::int64_t bytes);
   void sync();   // the bytes are on the disk when this returns
   void close();  // tells of a delayed failure to write, which the destructor would not
   std::int64_t size() const;
 
  private:
-  OutputFile(const std::filesystem::path& path, int flags);
   std::filesystem::path path_;
   Descriptor descriptor_;
 };
@@ -47,6 +46,9 @@ class InputFile {
   std::filesystem::path path_;
   Descriptor descriptor_;
 };
+
+// IoError where the limit that this process has on the size of files ('ulimit -f') is below `bytes`.
+void check_file_size_limit(const std::filesystem::path& path, std::int64_t bytes);
 
 std::string read_text_file(const std::filesystem::path& path);
 // Written and synced; the entry in its directory is not.

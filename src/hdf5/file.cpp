@@ -1,5 +1,13 @@
 #include "hdf5/file.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <system_error>
+#include <vector>
+
 namespace shoal::hdf5 {
 namespace {
 
@@ -21,10 +29,19 @@ PropertyListHandle access_properties(const std::string& path) {
 
 }  // namespace
 
-File File::create(const std::filesystem::path& path) {
-  const PropertyListHandle access = access_properties(path.string());
-  FileHandle handle(call("H5Fcreate", path.string(), H5Fcreate, path.c_str(), H5F_ACC_EXCL, H5P_DEFAULT, access.get()));
-  return {std::move(handle), path.string()};
+void MemoryFileTraits::close(int descriptor) noexcept { ::close(descriptor); }
+
+File File::create_in_memory(const std::string& name) {
+  UniqueHandle<MemoryFileTraits> memory(::memfd_create("shoal-hdf5", MFD_CLOEXEC));
+  if (!memory) throw Hdf5Error("{}: cannot make a file in memory: {}", name, std::generic_category().message(errno));
+  const std::string location = fmt::format("/proc/self/fd/{}", memory.get());
+  const PropertyListHandle access = access_properties(name);
+  // The default driver asks for the real path of the name, which a file in memory has not; this one does not.
+  call("H5Pset_fapl_stdio", name, H5Pset_fapl_stdio, access.get());
+  File file(FileHandle(call("H5Fcreate", name, H5Fcreate, location.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access.get())),
+            name);
+  file.memory_ = std::move(memory);
+  return file;
 }
 
 File File::open_for_reading(const std::filesystem::path& path) {
@@ -48,7 +65,25 @@ void File::add_hard_link(const std::string& existing, const std::string& name) {
        H5P_DEFAULT);
 }
 
-void File::close() { call("H5Fclose", path_, H5Fclose, handle_.release()); }
+std::int64_t File::close_into(const Write& write) {
+  call("H5Fclose", path_, H5Fclose, handle_.release());
+  const off_t size = ::lseek(memory_.get(), 0, SEEK_END);
+  std::vector<char> buffer(64 << 10);
+  off_t begin = 0;
+  while (begin < size && (begin = ::lseek(memory_.get(), begin, SEEK_DATA)) >= 0) {
+    const off_t end = ::lseek(memory_.get(), begin, SEEK_HOLE);
+    while (begin < end) {
+      const auto wanted = std::min(buffer.size(), static_cast<std::size_t>(end - begin));
+      const ssize_t got = ::pread(memory_.get(), buffer.data(), wanted, begin);
+      if (got <= 0)
+        throw Hdf5Error("{}: cannot read the file in memory: {}", path_, std::generic_category().message(errno));
+      write(begin, buffer.data(), static_cast<std::size_t>(got));
+      begin += got;
+    }
+  }
+  memory_.reset();
+  return size;
+}
 
 PropertyListHandle link_creation_properties() {
   const auto lock = lock_library();

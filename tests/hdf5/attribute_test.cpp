@@ -14,13 +14,13 @@ using testing::TemporaryFile;
 TEST(Attribute, ValuesSurviveTheFile) {
   const TemporaryFile temporary;
   const std::string long_text(1 << 20, 'x');  // far past what an object header holds
-  File file = File::create(temporary.path());
+  File file = File::create_in_memory("test");
   write_attribute(file, "text", std::string("m\xC3\xBCnchen"));
   write_attribute(file, "none", std::string());
   write_attribute(file, "long", long_text);
   write_attribute(file, "integer", std::numeric_limits<std::int64_t>::min());
   write_attribute(file, "real", 0.1);
-  file.close();
+  temporary.store(file);
 
   const File again = File::open_for_reading(temporary.path());
   EXPECT_EQ(read_string_attribute(again, "text"), "m\xC3\xBCnchen");
@@ -32,7 +32,7 @@ TEST(Attribute, ValuesSurviveTheFile) {
 
 TEST(Attribute, MissingAndOfAnotherKind) {
   const TemporaryFile temporary;
-  File file = File::create(temporary.path());
+  File file = File::create_in_memory("test");
   write_attribute(file, "text", std::string("7"));
   write_attribute(file, "integer", std::int64_t{7});
   EXPECT_THROW(read_int64_attribute(file, "missing"), Hdf5Error);

@@ -22,11 +22,11 @@ std::vector<float> read_with_hdf5(const File& file, const char* name, std::size_
 
 TEST(Dataset, BytesWrittenPastHdf5AreItsElements) {
   const TemporaryFile temporary;
-  File file = File::create(temporary.path());
+  File file = File::create_in_memory("test");
   const auto type = file_type(DType::float32);
   const Placement small = create_contiguous(file, "/model/small", type.get(), {2, 3});
   const Placement large = create_contiguous(file, "/model/large", type.get(), {100, 1000});
-  file.close();
+  temporary.store(file);
   EXPECT_EQ(small.numel(), 6);
   EXPECT_EQ(large.file_offset % 4096, 0);
   EXPECT_GE(std::filesystem::file_size(temporary.path()), 400'000u);
@@ -47,7 +47,7 @@ TEST(Dataset, BytesWrittenPastHdf5AreItsElements) {
 
 TEST(Dataset, ScalarsAndEmptyOnes) {
   const TemporaryFile temporary;
-  File file = File::create(temporary.path());
+  File file = File::create_in_memory("test");
   const auto type = file_type(DType::int64);
   const Placement scalar = create_contiguous(file, "/scalar", type.get(), {});
   EXPECT_TRUE(scalar.shape.empty());
@@ -56,13 +56,13 @@ TEST(Dataset, ScalarsAndEmptyOnes) {
   const Placement empty = create_contiguous(file, "/empty", type.get(), {0, 4});
   EXPECT_EQ(empty.numel(), 0);
   EXPECT_EQ(empty.file_offset, -1);
-  file.close();
+  temporary.store(file);
   EXPECT_EQ(find_dataset(File::open_for_reading(temporary.path()), "/empty").shape, (std::vector<std::int64_t>{0, 4}));
 }
 
 TEST(Dataset, MissingAndDoubleNamesAreErrors) {
   const TemporaryFile temporary;
-  File file = File::create(temporary.path());
+  File file = File::create_in_memory("test");
   create_contiguous(file, "/x", file_type(DType::int8).get(), {1});
   EXPECT_THROW(create_contiguous(file, "/x", file_type(DType::int8).get(), {1}), Hdf5Error);
   EXPECT_THROW(find_dataset(file, "/y"), Hdf5Error);

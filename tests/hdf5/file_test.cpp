@@ -32,7 +32,6 @@ TEST(Hdf5File, MissingFileIsNamedWithTheSystemsReason) {
 TEST(Hdf5File, NothingIsPrintedByTheLibrary) {
   ::testing::internal::CaptureStderr();
   EXPECT_THROW(File::open_for_reading("/nowhere/at/all.h5"), Hdf5Error);
-  EXPECT_THROW(File::create("/nowhere/at/all.h5"), Hdf5Error);
   EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
 }
 
@@ -42,15 +41,24 @@ TEST(Hdf5File, WhatIsNoHdf5FileIsRefused) {
   EXPECT_THROW(File::open_for_reading(temporary.path()), Hdf5Error);
 }
 
-TEST(Hdf5File, ExistingFilesAreNotOverwritten) {
-  const TemporaryFile temporary;
-  File::create(temporary.path()).close();
-  EXPECT_THROW(File::create(temporary.path()), Hdf5Error);
+// The data of a dataset are a hole until somebody writes them.
+TEST(Hdf5File, ANewFileIsSmallInMemory) {
+  File file = File::create_in_memory("test");
+  create_contiguous(file, "/large", file_type(DType::float64).get(), {1'000'000'000'000});
+  std::size_t handed_out = 0;
+  const std::int64_t size = file.close_into([&](std::int64_t, const void*, std::size_t bytes) { handed_out += bytes; });
+  EXPECT_GT(size, 8'000'000'000'000);
+  EXPECT_LT(handed_out, 64u << 10);
+}
+
+TEST(Hdf5File, WhatTheWriterThrowsIsPassedOn) {
+  File file = File::create_in_memory("test");
+  EXPECT_THROW(file.close_into([](auto&&...) { throw IoError("disk full"); }), IoError);
 }
 
 TEST(Hdf5File, LinksAreFoundAndMade) {
   const TemporaryFile temporary;
-  File file = File::create(temporary.path());
+  File file = File::create_in_memory("test");
   create_contiguous(file, "/model/a.weight", file_type(DType::float32).get(), {3});
   file.add_hard_link("/model/a.weight", "/other/name");
   EXPECT_TRUE(file.contains("/model"));
@@ -67,11 +75,10 @@ TEST(Hdf5File, ThreadsMayUseFilesOfTheirOwn) {
     threads.emplace_back([i] {
       const TemporaryFile temporary;
       for (int round = 0; round < 20; ++round) {
-        std::filesystem::remove(temporary.path());
-        File file = File::create(temporary.path());
+        File file = File::create_in_memory("test");
         write_attribute(file, "thread", std::int64_t{i});
         create_contiguous(file, "/x", file_type(DType::bfloat16).get(), {round});
-        file.close();
+        temporary.store(file);
         EXPECT_EQ(read_int64_attribute(File::open_for_reading(temporary.path()), "thread"), i);
       }
     });

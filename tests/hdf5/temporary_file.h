@@ -5,7 +5,10 @@
 
 #include <atomic>
 #include <filesystem>
+#include <fstream>
 #include <string>
+
+#include "hdf5/file.h"
 
 namespace shoal::testing {
 
@@ -24,6 +27,16 @@ class TemporaryFile {
   TemporaryFile(const TemporaryFile&) = delete;
   TemporaryFile& operator=(const TemporaryFile&) = delete;
   const std::filesystem::path& path() const { return path_; }
+  // Ends `file` and writes it here.
+  void store(hdf5::File& file) const {
+    std::ofstream stream(path_, std::ios::binary | std::ios::trunc);
+    const std::int64_t size = file.close_into([&](std::int64_t offset, const void* data, std::size_t bytes) {
+      stream.seekp(offset);
+      stream.write(static_cast<const char*>(data), static_cast<std::streamsize>(bytes));
+    });
+    stream.close();
+    std::filesystem::resize_file(path_, static_cast<std::uintmax_t>(size));
+  }
 
  private:
   std::filesystem::path path_;
