@@ -1,7 +1,6 @@
 #include "checkpoint/catalog.h"
 
 #include <algorithm>
-#include <limits>
 #include <system_error>
 #include <tuple>
 
@@ -36,11 +35,14 @@ std::int64_t sequence_or_unknown(const fs::path& checkpoint) {
 }
 
 bool is_newer(const CatalogEntry& a, const CatalogEntry& b) {
-  const auto key = [](const CatalogEntry& entry) {
-    const bool unknown = entry.sequence < 0;
-    return std::tuple(unknown ? std::numeric_limits<std::int64_t>::max() : entry.sequence, entry.step, entry.path);
-  };
-  return key(a) > key(b);
+  return std::tuple(a.sequence, a.step, a.path) > std::tuple(b.sequence, b.step, b.path);
+}
+
+// Where nothing tells when a checkpoint was saved, its step has to: it goes in front of the first that is not later.
+void insert_by_step(std::vector<CatalogEntry>& newest_first, CatalogEntry entry) {
+  const auto place = std::find_if(newest_first.begin(), newest_first.end(),
+                                  [&](const CatalogEntry& other) { return other.step <= entry.step; });
+  newest_first.insert(place, std::move(entry));
 }
 
 void check_sizes(const fs::path& checkpoint, const Manifest& manifest) {
@@ -58,17 +60,19 @@ void check_sizes(const fs::path& checkpoint, const Manifest& manifest) {
 }  // namespace
 
 std::vector<CatalogEntry> list_checkpoints(const fs::path& directory) {
-  std::vector<CatalogEntry> entries;
+  std::vector<CatalogEntry> entries, of_unknown_age;
   std::error_code error;
   fs::directory_iterator files(directory, error);
   if (error == std::errc::no_such_file_or_directory) return entries;
   for (; !error && files != fs::directory_iterator(); files.increment(error)) {
     const auto name = parse_step_directory_name(files->path().filename().string());
     if (!name || name->kind == DirectoryKind::temporary) continue;
-    entries.push_back({files->path(), name->step, sequence_or_unknown(files->path())});
+    const CatalogEntry entry{files->path(), name->step, sequence_or_unknown(files->path())};
+    (entry.sequence < 0 ? of_unknown_age : entries).push_back(entry);
   }
   SHOAL_CHECK(!error, IoError, "cannot read the directory {}: {}", directory.string(), error.message());
   std::sort(entries.begin(), entries.end(), is_newer);
+  for (const CatalogEntry& entry : of_unknown_age) insert_by_step(entries, entry);
   return entries;
 }
 

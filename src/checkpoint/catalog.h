@@ -15,9 +15,9 @@ struct CatalogEntry {
   std::int64_t sequence = -1;  // -1: the COMMIT file cannot tell
 };
 
-// The checkpoints of `directory`, newest first: by their sequence numbers, not by step, since a run may go back.
-// One whose COMMIT is missing or damaged stands in front of all: whoever wants the newest must hear of it. Attempts
-// (.tmp.) are not listed. Empty where the directory does not exist; IoError where it cannot be read.
+// The checkpoints of `directory`, newest first: by their sequence numbers, not by step, since a run may go back to an
+// older one. Those whose COMMIT is missing or damaged are listed too, by their step: whoever wants the newest must hear
+// of them. Attempts (.tmp.) are not listed. Empty where the directory does not exist; IoError where it cannot be read.
 std::vector<CatalogEntry> list_checkpoints(const std::filesystem::path& directory);
 
 // Reads COMMIT and, confirmed by it, the manifest of one checkpoint. CheckpointError that says what is missing or

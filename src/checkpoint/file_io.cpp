@@ -18,12 +18,13 @@ namespace {
 
 const char* remedy(int error) {
   switch (error) {
-    case ENOSPC: return "; free some space, keep fewer checkpoints (--keep), or choose another --checkpoint-dir";
-    case EDQUOT: return "; your quota is used up: free some space or choose another --checkpoint-dir";
-    case EFBIG: return "; files may not grow that large here: see 'ulimit -f', or choose another --checkpoint-dir";
+    case ENOSPC: return "; free some space there, or choose another place (--checkpoint-dir, --output)";
+    case EDQUOT:
+      return "; your quota is used up: free some space, or choose another place (--checkpoint-dir, --output)";
+    case EFBIG: return "; the limit on file sizes is in the way: see 'ulimit -f'";
     case EACCES:
     case EPERM:
-    case EROFS: return "; choose a --checkpoint-dir that you may write";
+    case EROFS: return "; choose a place that you may write (--checkpoint-dir, --output)";
     default: return "";
   }
 }

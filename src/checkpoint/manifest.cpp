@@ -2,6 +2,7 @@
 
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "checkpoint/file_names.h"
 #include "core/check.h"
@@ -58,6 +59,17 @@ ShardFile file_from(const Json& json, const std::string& expected_name) {
   return file;
 }
 
+// Names are distinct, and every alias is one of a tensor that is there.
+void check_names(const Manifest& manifest) {
+  std::set<std::string> names;
+  for (const SavedTensor& tensor : manifest.tensors)
+    SHOAL_CHECK(names.insert(tensor.spec.name).second, CheckpointError, "tensor '{}' is listed twice",
+                tensor.spec.name);
+  for (const auto& [alias, name] : manifest.aliases)
+    SHOAL_CHECK(is_model_tensor(alias) && is_model_tensor(name) && names.contains(name) && names.insert(alias).second,
+                CheckpointError, "'{}' cannot be another name of '{}'", alias, name);
+}
+
 void check_format(const Json& json) {
   SHOAL_CHECK(json.is_object() && json.value("format", "") == kFormatName, CheckpointError,
               "it is not a Shoal checkpoint's manifest");
@@ -79,6 +91,7 @@ Manifest from_json(const Json& json) {
   manifest.libraries = json.at("libraries").get<std::map<std::string, std::string>>();
   for (const Json& tensor : json.at("tensors")) manifest.tensors.push_back(tensor_from(tensor));
   manifest.aliases = json.at("aliases").get<std::vector<std::pair<std::string, std::string>>>();
+  check_names(manifest);
   for (const Json& file : json.at("files"))
     manifest.files.push_back(file_from(file, shard_file_name(manifest.id, static_cast<int>(manifest.files.size()))));
   SHOAL_CHECK(manifest.files.size() == static_cast<std::size_t>(manifest.ranks), CheckpointError,

@@ -38,17 +38,24 @@ TEST(Catalog, TheNewestWasSavedLast) {
   EXPECT_EQ(open_checkpoint(second).ranks, 2);
 }
 
-TEST(Catalog, DamagedOnesStandFirstAndAttemptsNowhere) {
+TEST(Catalog, DamagedOnesAreListedByTheirStep) {
   const TemporaryDirectory directory;
-  const fs::path first = write_sample(directory.path(), 1, 1, 1);
-  write_sample(directory.path(), 2, 1, 1);
-  fs::remove(first / kCommitName);
+  std::vector<fs::path> paths;
+  for (const std::int64_t step : {1, 2, 3, 4}) paths.push_back(write_sample(directory.path(), step, 1, 1));
+  fs::remove(paths[1] / kCommitName);
+  testing::flip_bit(paths[3] / kCommitName, 0);
+  const auto entries = list_checkpoints(directory.path());
+  ASSERT_EQ(entries.size(), 4u);
+  for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(entries[i].path, paths[3 - i]);
+  EXPECT_LT(entries[0].sequence, 0);
+  EXPECT_LT(entries[2].sequence, 0);
+}
+
+TEST(Catalog, AttemptsAndWhatIsNotOursAreNotListed) {
+  const TemporaryDirectory directory;
   fs::create_directories(directory.path() / temporary_directory_name(3, make_checkpoint_id()));
   fs::create_directories(directory.path() / "step_of_mine");
-  const auto entries = list_checkpoints(directory.path());
-  ASSERT_EQ(entries.size(), 2u);
-  EXPECT_EQ(entries[0].path, first);
-  EXPECT_LT(entries[0].sequence, 0);
+  EXPECT_TRUE(list_checkpoints(directory.path()).empty());
 }
 
 TEST(Catalog, MissingPartsAreNamed) {

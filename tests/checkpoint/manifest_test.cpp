@@ -73,6 +73,9 @@ TEST(Manifest, WrongContentsAreRefused) {
   EXPECT_NE(complaint([](auto& json) { json["tensors"][0]["name"] = "w"; }), "accepted");
   EXPECT_NE(complaint([](auto& json) { json["tensors"][0]["shape"] = {3, -4}; }), "accepted");
   EXPECT_NE(complaint([](auto& json) { json["tensors"][0]["shape"] = {1ll << 40, 1ll << 40}; }), "accepted");
+  EXPECT_NE(complaint([](auto& json) { json["tensors"][1]["name"] = "model/w"; }), "accepted");
+  EXPECT_NE(complaint([](auto& json) { json["aliases"][0][1] = "model/none"; }), "accepted");
+  EXPECT_NE(complaint([](auto& json) { json["aliases"][0][0] = "model/s"; }), "accepted");
   EXPECT_THROW(parse_manifest("", "x"), CheckpointError);
   EXPECT_THROW(parse_manifest("[]", "x"), CheckpointError);
   EXPECT_THROW(parse_manifest("{\"format\"", "x"), CheckpointError);
