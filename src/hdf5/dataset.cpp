@@ -18,6 +18,7 @@ PropertyListHandle creation_properties(const std::string& subject) {
   call("H5Pset_layout", subject, H5Pset_layout, list.get(), H5D_CONTIGUOUS);
   call("H5Pset_alloc_time", subject, H5Pset_alloc_time, list.get(), H5D_ALLOC_TIME_EARLY);
   call("H5Pset_fill_time", subject, H5Pset_fill_time, list.get(), H5D_FILL_TIME_NEVER);
+  call("H5Pset_obj_track_times", subject, H5Pset_obj_track_times, list.get(), hbool_t{0});
   return list;
 }
 

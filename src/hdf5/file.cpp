@@ -27,6 +27,14 @@ PropertyListHandle access_properties(const std::string& path) {
   return list;
 }
 
+// No times in the file: the same contents give the same bytes.
+PropertyListHandle creation_properties(const std::string& path) {
+  const auto lock = lock_library();
+  PropertyListHandle list(call("H5Pcreate", path, H5Pcreate, H5P_FILE_CREATE));
+  call("H5Pset_obj_track_times", path, H5Pset_obj_track_times, list.get(), hbool_t{0});
+  return list;
+}
+
 }  // namespace
 
 void MemoryFileTraits::close(int descriptor) noexcept { ::close(descriptor); }
@@ -38,8 +46,10 @@ File File::create_in_memory(const std::string& name) {
   const PropertyListHandle access = access_properties(name);
   // The default driver asks for the real path of the name, which a file in memory has not; this one does not.
   call("H5Pset_fapl_stdio", name, H5Pset_fapl_stdio, access.get());
-  File file(FileHandle(call("H5Fcreate", name, H5Fcreate, location.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access.get())),
-            name);
+  const PropertyListHandle creation = creation_properties(name);
+  File file(
+      FileHandle(call("H5Fcreate", name, H5Fcreate, location.c_str(), H5F_ACC_TRUNC, creation.get(), access.get())),
+      name);
   file.memory_ = std::move(memory);
   return file;
 }
