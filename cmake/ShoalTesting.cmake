@@ -7,9 +7,6 @@
 #   shoal_add_smoke_test(NAME COMMAND … [LABELS smoke] [TIMEOUT s])
 #       any command; it passes where it exits with 0.
 #
-# SHOAL_ORACLE_PYTHON is the Python with PyTorch, NumPy and h5py that scripts/setup.sh --interop made, or empty: tests
-# that compare with it are registered all the same and exit with 77 where it is empty.
-#
 # A test whose every case was skipped (no GPU, say) exits with 77 and is shown as skipped. TIMEOUT is in seconds, 120
 # unless given; the sanitizer presets multiply it by five.
 add_library(shoal_test_main STATIC ${PROJECT_SOURCE_DIR}/tests/support/test_main.cpp)
@@ -36,14 +33,6 @@ endif()
 if(SHOAL_SANITIZE MATCHES address)
   # MPI and LibTorch keep memory until the process ends; that is theirs, and it hides nothing of ours that matters.
   list(APPEND SHOAL_TEST_ENVIRONMENT ASAN_OPTIONS=detect_leaks=0:detect_odr_violation=0)
-endif()
-
-set(SHOAL_ORACLE_PYTHON "")
-if(EXISTS ${SHOAL_TORCH_VENV}/shoal-complete)
-  file(READ ${SHOAL_TORCH_VENV}/shoal-complete _kind)
-  if(_kind MATCHES "all")
-    set(SHOAL_ORACLE_PYTHON ${SHOAL_TORCH_VENV}/bin/python)
-  endif()
 endif()
 
 function(_shoal_test_properties name labels timeout)
