@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/check.h"
+#include "fsdp/host_memory.h"
 #include "fsdp/unit.h"
 
 namespace shoal::fsdp {
@@ -204,7 +205,7 @@ void FlatParameter::drop_gradients() {
 StateDict FlatParameter::state_dict(const std::string& prefix, const at::Tensor& values) const {
   StateDict state;
   const std::int64_t width = values.element_size();
-  auto* base = static_cast<std::byte*>(values.data_ptr());
+  auto* base = host_memory(values, state);
   const std::string rule =
       fmt::format("{}:{}{}", unit_->name(), name_of(dtype_of(flat().scalar_type())), trained_ ? "" : ":frozen");
   for (std::size_t i = 0; i < parameters_.size(); ++i) {

@@ -66,7 +66,8 @@ class FlatParameter final : public torch_internals::StorageUser {
   void drop_gradients();       // all of this step
   void drop_whole_gradient();  // what was collected but not reduced
 
-  // One entry a parameter, named prefix + FQN, pointing into `values`, which is cut like master().
+  // One entry a parameter, named prefix + FQN, pointing into `values`, which is cut like master(); where that is the
+  // memory of a GPU, into a copy that is written back by StateDict::loaded().
   StateDict state_dict(const std::string& prefix, const at::Tensor& values) const;
 
  private:

@@ -127,9 +127,7 @@ void FullyShardedModule::summon_full_params(const std::function<void()>& body, b
 }
 void FullyShardedModule::sync_buffers() { state_->sync_buffers(); }
 StateDict FullyShardedModule::state_dict() { return state_->state_dict(); }
-void FullyShardedModule::state_dict_loaded() {
-  runtime_->for_each_flat([](FlatParameter& flat) { flat.master_changed(); });
-}
+
 std::string FullyShardedModule::print() const { return state_->print(); }
 std::int64_t FullyShardedModule::parameter_count() const { return state_->parameter_count(); }
 

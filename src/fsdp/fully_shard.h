@@ -64,10 +64,9 @@ class FullyShardedModule {
   // validation and before a checkpoint, so that both see the same state on every rank.
   void sync_buffers();
 
-  // Parameters (masters) and buffers as "model/<FQN>". Regions point into the engine's memory.
+  // Parameters (masters) and buffers as "model/<FQN>". Regions point into the engine's memory, or for a GPU into
+  // copies; call StateDict::loaded() after they were filled from outside.
   StateDict state_dict();
-  // To be called after the regions of state_dict() were filled from outside.
-  void state_dict_loaded();
 
   std::string print() const;             // the module tree with its units, as --print-model shows it
   std::int64_t parameter_count() const;  // elements of all parameters, tied ones once

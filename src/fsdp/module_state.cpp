@@ -8,7 +8,9 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "fsdp/host_memory.h"
 #include "fsdp/runtime.h"
+#include "optim/device.h"
 #include "optim/reductions.h"
 
 namespace shoal::fsdp {
@@ -30,6 +32,13 @@ std::int64_t trained_and_frozen(const Unit& unit) {
   return n;
 }
 
+double sum_of_squares(const at::Tensor& tensor) {
+  const DType dtype = dtype_of(tensor.scalar_type());
+  if (tensor.is_cpu()) return optim::sum_of_squares(tensor.data_ptr(), dtype, tensor.numel());
+  return optim::sum_of_squares_on_device(tensor.data_ptr(), dtype, tensor.numel(),
+                                         torch_internals::current_stream(tensor.device()));
+}
+
 }  // namespace
 
 ModuleState::ModuleState(std::shared_ptr<torch::nn::Module> module, Runtime& runtime, std::string policy,
@@ -46,20 +55,23 @@ std::vector<std::pair<std::string, at::Tensor>> ModuleState::buffers() const {
 }
 
 StateDict ModuleState::state_dict() const {
+  StateDict state;
   std::unordered_map<std::string, ShardedTensor> by_name;
   runtime_->for_each_flat([&](FlatParameter& flat) {
-    for (ShardedTensor& t : flat.state_dict("model/", flat.master()).tensors)
-      by_name.emplace(t.spec.name, std::move(t));
+    StateDict part = flat.state_dict("model/", flat.master());
+    part.on_loaded.push_back([&flat] { flat.master_changed(); });
+    for (ShardedTensor& t : part.tensors) by_name.emplace(t.spec.name, std::move(t));
+    part.tensors.clear();
+    state.append(std::move(part));
   });
   for (const auto& [fqn, buffer] : buffers()) {
     ShardedTensor t;
     t.spec = {"model/" + fqn, dtype_of(buffer.scalar_type()), buffer.sizes().vec()};
-    t.region = {0, buffer.numel(), static_cast<std::byte*>(buffer.data_ptr())};
+    t.region = {0, buffer.numel(), host_memory(buffer, state)};
     t.saves = runtime_->mesh().world().rank() == 0;
     by_name.emplace(t.spec.name, std::move(t));
   }
   // The order of torch's state_dict(): module by module, parameters before buffers.
-  StateDict state;
   const auto take = [&](const std::string& prefix, const auto& items) {
     for (const auto& item : items) {
       const auto found = by_name.find("model/" + (prefix.empty() ? item.key() : prefix + "." + item.key()));
@@ -108,8 +120,7 @@ double ModuleState::grad_norm(double grad_scale) const {
   double sum = 0;
   runtime_->for_each_flat([&](FlatParameter& flat) {
     const at::Tensor& gradient = flat.gradient();
-    if (gradient.defined())
-      sum += optim::sum_of_squares(gradient.data_ptr(), dtype_of(gradient.scalar_type()), gradient.numel());
+    if (gradient.defined()) sum += sum_of_squares(gradient);
   });
   // Replicas hold the same gradient: only the first counts.
   if (runtime_->mesh().replicate().rank() != 0) sum = 0;

@@ -41,6 +41,8 @@ void ShardedOptimizer::step(double lr, double grad_scale) {
     span.grad = gradient.data_ptr();
     for (const at::Tensor& array : state_->arrays[f]) span.state.push_back(array.data_ptr());
     span.count = flat.master().numel();
+    span.on_device = !flat.master().is_cpu();
+    span.stream = torch_internals::current_stream(flat.master().device());
     rule_->step(span, steps_, lr, grad_scale);
     flat.master_changed();
     flat.drop_gradients();

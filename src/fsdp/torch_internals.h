@@ -79,6 +79,9 @@ class NoInterceptScope {
 // The same for tensors that share memory.
 const void* storage_identity(const at::Tensor& tensor);
 
+// The cudaStream_t on which LibTorch queues this thread's work for `device`; null for the CPU.
+void* current_stream(at::Device device);
+
 // Operators announced so far in this process: what bench/ divides by.
 std::int64_t intercepted_operators();
 

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/check.h"
+#include "optim/device.h"
 #include "optim/simd.h"
 #include "optim/update_rules.h"
 
@@ -33,8 +34,13 @@ template <typename T, typename Rule>
 void apply(const Rule& rule, const FlatSpan& span) {
   std::array<T*, 2> state{};
   for (std::size_t i = 0; i < span.state.size(); ++i) state[i] = static_cast<T*>(span.state[i]);
-  run_widest<Loop<T, Rule>>(rule, static_cast<T*>(span.param), static_cast<const T*>(span.grad), state[0], state[1],
-                            span.count);
+  auto* const param = static_cast<T*>(span.param);
+  const auto* const grad = static_cast<const T*>(span.grad);
+  if (span.on_device) {
+    apply_on_device<T, Rule>(rule, param, grad, state[0], state[1], span.count, span.stream);
+  } else {
+    run_widest<Loop<T, Rule>>(rule, param, grad, state[0], state[1], span.count);
+  }
 }
 
 template <template <typename> class Rule>

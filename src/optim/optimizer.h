@@ -11,13 +11,15 @@
 
 namespace shoal::optim {
 
-// `count` elements of one parameter group on the host. `state[i]` is the array of state_names()[i].
+// `count` elements of one parameter group. `state[i]` is the array of state_names()[i].
 struct FlatSpan {
   DType dtype = DType::float32;  // float32 or float64, of all arrays
   void* param = nullptr;
   const void* grad = nullptr;
   std::vector<void*> state;
   std::int64_t count = 0;
+  bool on_device = false;  // all arrays in the memory of the current GPU; the step is queued on `stream`
+  void* stream = nullptr;  // a cudaStream_t
 };
 
 class Optimizer {

@@ -10,6 +10,10 @@ std::int64_t TensorSpec::numel() const {
   return n;
 }
 
+void StateDict::loaded() const {
+  for (const auto& act : on_loaded) act();
+}
+
 void StateDict::append(StateDict other) {
   const auto move_all = [](auto& to, auto& from) {
     to.insert(to.end(), std::make_move_iterator(from.begin()), std::make_move_iterator(from.end()));
@@ -17,6 +21,7 @@ void StateDict::append(StateDict other) {
   move_all(tensors, other.tensors);
   move_all(aliases, other.aliases);
   move_all(owned, other.owned);
+  move_all(on_loaded, other.on_loaded);
 }
 
 }  // namespace shoal

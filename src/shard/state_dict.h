@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -54,7 +55,10 @@ struct StateDict {
   std::vector<std::pair<std::string, std::string>> aliases;
   // Keeps alive the memory that regions point into, where it is not the engine's own (copies from a device).
   std::vector<std::shared_ptr<void>> owned;
+  // What the owners want done once the regions have been filled from outside.
+  std::vector<std::function<void()>> on_loaded;
 
+  void loaded() const;
   void append(StateDict other);
 };
 

@@ -107,7 +107,9 @@ void Trainer::restore() {
   StateDict state = this->state();
   std::optional<checkpoint::Restored> restored;
   run_agreeing([&] { restored = checkpointer_->restore(state, options_.checkpoint.resume); });
-  if (restored) adopt(*restored);
+  if (!restored) return;
+  adopt(*restored);
+  state.loaded();
 }
 
 // Says what contradicts the command line in its words, before the comparison of tensors would say it in others. Damage
@@ -146,7 +148,6 @@ void Trainer::adopt(const checkpoint::Restored& restored) {
                 data_.samples);
     return "";
   });
-  parts_.sharded.state_dict_loaded();
   parts_.optimizer.set_steps(progress_.step);
   saved_step_ = progress_.step;
   last_checkpoint_ = restored.path;

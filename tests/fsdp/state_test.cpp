@@ -48,7 +48,7 @@ TEST(State, WhatIsLoadedIntoTheRegionsIsWhatTheModelUses) {
     for (const ShardedTensor& t : state.tensors)
       for (std::int64_t i = 0; i < t.region.count; ++i)
         reinterpret_cast<double*>(t.region.data)[i] = static_cast<double>(t.region.begin + i);
-    s.fsdp->state_dict_loaded();
+    state.loaded();
     for (const auto& [name, value] : whole_weights(*s.fsdp, *s.model.module))
       EXPECT_TRUE(value.flatten().equal(at::arange(value.numel(), at::kDouble))) << name;
   });

@@ -1,0 +1,12 @@
+#include "comm/nccl_process_group.h"
+#include "core/error.h"
+
+namespace shoal::comm {
+
+std::unique_ptr<ProcessGroup> make_nccl_group(ProcessGroup& /*control*/, int /*device*/,
+                                              std::function<void*()> /*current_stream*/) {
+  throw DeviceError(
+      "this build has no CUDA backend: use --device cpu, or configure with the cuda preset where nvcc is");
+}
+
+}  // namespace shoal::comm
