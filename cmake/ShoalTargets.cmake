@@ -1,5 +1,5 @@
 # shoal_add_library(NAME SOURCES … LINK … PRIVATE_LINK …)   one layer of src/: a static library shoal_NAME, include root src/
-# shoal_add_program(NAME SOURCES … LINK …)   a program shoal-NAME
+# shoal_add_program(NAME SOURCES … LINK …)   a program for users, in bin/; the target "programs" makes them all
 # shoal_use_torch_pch(TARGET)                precompiled torch/torch.h, for targets that need the whole of it
 function(shoal_add_library name)
   cmake_parse_arguments(A "" "" "SOURCES;LINK;PRIVATE_LINK" ${ARGN})
@@ -13,6 +13,10 @@ function(shoal_add_program name)
   add_executable(${name} ${A_SOURCES})
   target_link_libraries(${name} PRIVATE ${A_LINK})
   install(TARGETS ${name} RUNTIME DESTINATION bin)
+  if(NOT TARGET programs)
+    add_custom_target(programs)
+  endif()
+  add_dependencies(programs ${name})
 endfunction()
 
 function(shoal_use_torch_pch target)

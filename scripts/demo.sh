@@ -34,7 +34,7 @@ elif [[ -e $folder ]]; then
   die "'$folder' exists: give a folder that does not, so that nothing in it is lost" 2
 fi
 
-scripts/setup.sh
+scripts/setup.sh --programs
 prepare_mpi
 export OMP_NUM_THREADS=1
 shoal=build/release/bin/shoal

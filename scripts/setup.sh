@@ -11,10 +11,11 @@ venv=$cache/torch-$torch_version
 
 usage() {
   cat <<USAGE
-Usage: scripts/setup.sh [--preset P] [--interop] [--no-build] [-j N]
+Usage: scripts/setup.sh [--preset P] [--interop] [--programs | --no-build] [-j N]
 
   --preset P   CMake preset: release (default), dev, cuda, asan, tsan; the build goes to build/P
   --interop    also installs Python's PyTorch, NumPy and h5py, which the interop tests compare with
+  --programs   builds the programs alone, without tests and benchmarks: a third of the work
   --no-build   stops after configuring
   -j N         compile N files at once (default: the number of cores)
   --help       this text
@@ -31,14 +32,15 @@ usage_error() {
 }
 
 parse_options() {
-  preset=release interop=no build=yes jobs=$(nproc)
+  preset=release interop=no build=all jobs=$(nproc)
   while (($# > 0)); do
     case $1 in
       --help | -h) usage && exit 0 ;;
       --preset) (($# > 1)) || usage_error "--preset needs a name"; preset=$2; shift ;;
       --preset=*) preset=${1#*=} ;;
       --interop) interop=yes ;;
-      --no-build) build=no ;;
+      --programs) build=programs ;;
+      --no-build) build=none ;;
       -j) (($# > 1)) || usage_error "-j needs a number"; jobs=$2; shift ;;
       -j*) jobs=${1#-j} ;;
       *) usage_error "unknown option '$1'" ;;
@@ -223,10 +225,10 @@ configure_and_build() {
   find_nvcc || true
   run_logged "$preset-configure" cmake --preset "$preset"
   say "configured build/$preset ($((SECONDS - start)) s)"
-  [[ $build == yes ]] || return 0
+  [[ $build != none ]] || return 0
   start=$SECONDS
   say "building with -j $jobs; the log is build/logs/$preset-build.log"
-  run_logged "$preset-build" cmake --build --preset "$preset" -j "$jobs"
+  run_logged "$preset-build" cmake --build --preset "$preset" --target "$build" -j "$jobs"
   say "built; the programs are in build/$preset/bin ($((SECONDS - start)) s)"
 }
 
