@@ -38,6 +38,21 @@ std::vector<std::int64_t> numbers_of(const std::string& text) {
   return numbers;
 }
 
+// What a time-out of the group calls the thing in which a rank is missing.
+class Activity {
+ public:
+  Activity(comm::ProcessGroup& group, std::string activity) : group_(&group), before_(group.activity()) {
+    group.set_activity(std::move(activity));
+  }
+  ~Activity() { group_->set_activity(std::move(before_)); }
+  Activity(const Activity&) = delete;
+  Activity& operator=(const Activity&) = delete;
+
+ private:
+  comm::ProcessGroup* group_;
+  std::string before_;
+};
+
 // Of all that must be the same on every rank.
 std::uint64_t fingerprint(std::int64_t step, const StateDict& state, const std::string& training_state) {
   std::uint64_t h = hash_combine(static_cast<std::uint64_t>(step), hash_string(training_state));
@@ -140,6 +155,7 @@ Checkpointer::Checkpointer(comm::ProcessGroup& world, CheckpointerOptions option
 
 SaveReport Checkpointer::save(std::int64_t step, const StateDict& state, const std::string& training_state) {
   const Timer timer;
+  const Activity activity(*world_, fmt::format("the saving of checkpoint step {}", step));
   check_same_on_all(*world_, fingerprint(step, state, training_state));
   check_all_is_saved(*world_, state);
   const Attempt attempt = begin(*world_, options_.directory, step);
@@ -165,6 +181,7 @@ SaveReport Checkpointer::save(std::int64_t step, const StateDict& state, const s
 }
 
 std::optional<Restored> Checkpointer::restore(StateDict& state, const std::string& from) {
+  const Activity activity(*world_, fmt::format("the restoring of '{}'", from));
   return from == "auto" ? restore_newest_sound(*world_, options_.directory, state) : restore_from(*world_, from, state);
 }
 

@@ -60,15 +60,6 @@ File File::open_for_reading(const std::filesystem::path& path) {
   return {std::move(handle), path.string()};
 }
 
-bool File::contains(const std::string& object) const {
-  // H5Lexists fails, rather than says no, where a group on the way is missing.
-  for (std::size_t slash = object.find('/', 1);; slash = object.find('/', slash + 1)) {
-    const std::string prefix = object.substr(0, slash);
-    if (call("H5Lexists", path_, H5Lexists, id(), prefix.c_str(), H5P_DEFAULT) == 0) return false;
-    if (slash == std::string::npos) return true;
-  }
-}
-
 void File::add_hard_link(const std::string& existing, const std::string& name) {
   const PropertyListHandle links = link_creation_properties();
   call("H5Lcreate_hard", path_ + ": " + name, H5Lcreate_hard, id(), existing.c_str(), id(), name.c_str(), links.get(),

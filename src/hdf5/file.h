@@ -32,7 +32,6 @@ class File {
 
   hid_t id() const { return handle_.get(); }
   const std::string& path() const { return path_; }
-  bool contains(const std::string& object) const;  // an absolute path; every group on the way is looked up
   // A second name for an object of this file, as good as the first.
   void add_hard_link(const std::string& existing, const std::string& name);
   // Ends a file made in memory, once, and hands it out. Returns its size in bytes: what comes after the last piece is
