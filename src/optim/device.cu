@@ -1,7 +1,7 @@
 #include <cuda_runtime_api.h>
 
-#include "core/check.h"
 #include "optim/device.h"
+#include "optim/device_error.h"
 #include "optim/update_rules.h"
 
 namespace shoal::optim {
@@ -10,7 +10,7 @@ namespace {
 constexpr int kThreads = 256, kBlocks = 512;
 
 void check(cudaError_t code, const char* call) {
-  SHOAL_CHECK(code == cudaSuccess, DeviceError, "CUDA: {} failed: {}", call, cudaGetErrorString(code));
+  if (code != cudaSuccess) throw_device_error(call, cudaGetErrorString(code));
 }
 
 int blocks_for(std::int64_t count) {
@@ -73,14 +73,15 @@ void apply_on_device(const Rule& rule, T* param, const T* grad, T* state0, T* st
 }
 
 double sum_of_squares_on_device(const void* data, DType dtype, std::int64_t count, void* stream) {
-  SHOAL_ASSERT(dtype == DType::float32 || dtype == DType::float64);
   const auto queue = static_cast<cudaStream_t>(stream);
   double* partial = nullptr;
   check(cudaMallocAsync(&partial, kBlocks * sizeof(double), queue), "cudaMallocAsync");
   if (dtype == DType::float32)
     square_kernel<<<kBlocks, kThreads, 0, queue>>>(static_cast<const float*>(data), count, partial);
-  else
+  else if (dtype == DType::float64)
     square_kernel<<<kBlocks, kThreads, 0, queue>>>(static_cast<const double*>(data), count, partial);
+  else
+    throw_device_error("the sum of squares", "only float32 and float64 are summed");
   total_kernel<<<1, kThreads, 0, queue>>>(partial);
   double sum = 0;
   check(cudaMemcpyAsync(&sum, partial, sizeof sum, cudaMemcpyDeviceToHost, queue), "cudaMemcpyAsync");
