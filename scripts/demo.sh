@@ -59,8 +59,8 @@ train_until_stopped() {
   done
   kill -USR1 "$job" 2>/dev/null || true
   wait "$job" || status=$?
+  ((status == 75)) || failed "the job ended with exit code $status, not with 75 (stopped after saving)" "$log"
   show "$log"
-  ((status == 75)) || die "the job ended with exit code $status, not with 75 (stopped after saving); see $log"
   say "the job saved a checkpoint and ended with exit code 75"
 }
 
@@ -68,11 +68,17 @@ train_to_the_end() {
   local ranks=$1 log=$folder/train-$1-ranks.log
   say "going on with $ranks ranks; the log is $log"
   echo "+ ${launch[*]} -n $ranks ${train[*]}"
-  "${launch[@]}" -n "$ranks" "${train[@]}" >"$log" 2>&1 || { show "$log" && die "training failed; see $log"; }
+  "${launch[@]}" -n "$ranks" "${train[@]}" >"$log" 2>&1 || failed "training ended with exit code $?" "$log"
   show "$log"
 }
 
-show() { tail -n 12 "$1" | sed 's/^/    /'; }
+# The results of a log, without what the launcher says about exit codes that are not 0.
+show() { grep -E '^(epoch|test accuracy|stopped|wrote|run time)' "$1" | sed 's/^/    /'; }
+
+failed() {
+  tail -n 20 "$2" | sed 's/^/    /' >&2
+  die "$1; the log is $2"
+}
 
 consolidate() {
   echo "+ $shoal ckpt consolidate $folder/checkpoints --output $1"
@@ -87,4 +93,4 @@ echo "+ $shoal ckpt list $folder/checkpoints"
 consolidate "$folder/model.h5"
 consolidate "$folder/model.pt"
 say "done in $((SECONDS - start)) s; results are in $folder"
-grep -hE '[Aa]ccuracy' "$folder/train-3-ranks.log" | tail -n 1
+grep '^test accuracy' "$folder/train-3-ranks.log" | tail -n 1
