@@ -160,19 +160,6 @@ std::string option_of(const std::string& variable, const po::options_description
   return name;
 }
 
-po::parsed_options parse_environment(const char* const* environment, const po::options_description& options) {
-  po::parsed_options parsed(&options);
-  for (; *environment != nullptr; ++environment) {
-    const std::string entry(*environment), variable = entry.substr(0, entry.find('='));
-    const std::string name = option_of(variable, options);
-    if (name.empty() || entry.size() == variable.size()) continue;
-    po::option option(name, {entry.substr(variable.size() + 1)});
-    option.original_tokens = {variable};
-    parsed.options.push_back(option);
-  }
-  return parsed;
-}
-
 // Library errors with the place that they come from in front.
 template <typename Body>
 void from(const std::string& where, const Body& body) {
@@ -183,17 +170,38 @@ void from(const std::string& where, const Body& body) {
   }
 }
 
-void store_all(const std::vector<std::string>& arguments, const char* const* environment,
-               const po::options_description& options, po::variables_map& values) {
+void store_command_line(const std::vector<std::string>& arguments, const po::options_description& options,
+                        po::variables_map& values) {
   // An abbreviation that is unique today would not be tomorrow.
   constexpr int kStyle = po::command_line_style::default_style & ~po::command_line_style::allow_guessing;
-  from("", [&] { po::store(po::command_line_parser(arguments).options(options).style(kStyle).run(), values); });
-  from("environment: ", [&] { po::store(parse_environment(environment, options), values); });
-  if (values.count("config") == 0) return;
-  const auto file = values["config"].as<std::string>();
+  const po::parsed_options parsed = po::command_line_parser(arguments).options(options).style(kStyle).run();
+  for (const po::option& option : parsed.options)
+    SHOAL_CHECK(!option.string_key.empty(), OptionError, "'{}' is no option; see shoal train --help",
+                option.original_tokens.front());
+  po::store(parsed, values);
+}
+
+void store_variable(const std::string& entry, const po::options_description& options, po::variables_map& values) {
+  const std::size_t equals = std::min(entry.find('='), entry.size());
+  const std::string name = option_of(entry.substr(0, equals), options);
+  if (name.empty()) return;
+  po::parsed_options parsed(&options);
+  parsed.options.emplace_back(name, std::vector<std::string>{entry.substr(std::min(equals + 1, entry.size()))});
+  from("environment variable " + entry.substr(0, equals) + ": ", [&] { po::store(parsed, values); });
+}
+
+void store_file(const std::string& file, const po::options_description& options, po::variables_map& values) {
   std::ifstream stream(file);
   SHOAL_CHECK(stream, OptionError, "--config {}: the file cannot be read", file);
   from("--config " + file + ": ", [&] { po::store(po::parse_config_file(stream, options), values); });
+}
+
+// Whoever stores a value first wins.
+void store_all(const std::vector<std::string>& arguments, const char* const* environment,
+               const po::options_description& options, po::variables_map& values) {
+  from("", [&] { store_command_line(arguments, options, values); });
+  for (; *environment != nullptr; ++environment) store_variable(*environment, options, values);
+  if (values.count("config") > 0) store_file(values["config"].as<std::string>(), options, values);
 }
 
 }  // namespace

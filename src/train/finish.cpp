@@ -15,6 +15,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+double mebibytes(std::uintmax_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
+
 fs::path nearest_existing(fs::path path) {
   std::error_code error;
   path = fs::absolute(path);
@@ -46,20 +48,21 @@ std::int64_t checkpoint_bytes(const StateDict& state) {
 }
 
 void check_room(const TrainOptions& options, std::int64_t bytes_a_checkpoint) {
-  const fs::path& directory = options.checkpoint.directory;
-  const fs::path folder = nearest_existing(directory);
-  SHOAL_CHECK(fs::is_directory(folder), IoError, "--checkpoint-dir {}: {} is no folder", directory.string(),
-              folder.string());
-  SHOAL_CHECK(access(folder.c_str(), W_OK | X_OK) == 0, IoError, "--checkpoint-dir {}: {} cannot be written: {}",
-              directory.string(), folder.string(), std::strerror(errno));
-  const auto needed =
-      static_cast<std::uintmax_t>(bytes_a_checkpoint) * static_cast<std::uintmax_t>(options.checkpoint.keep + 1);
-  const std::uintmax_t free = fs::space(folder).available;
-  SHOAL_CHECK(free >= needed, IoError,
-              "--checkpoint-dir {}: {} checkpoints of {} bytes (--keep {}, and one being written) need {} bytes, and "
-              "{} are free there",
-              directory.string(), options.checkpoint.keep + 1, bytes_a_checkpoint, options.checkpoint.keep, needed,
-              free);
+  const std::string option = "--checkpoint-dir " + options.checkpoint.directory.string();
+  const fs::path folder = nearest_existing(options.checkpoint.directory);
+  std::error_code error;
+  SHOAL_CHECK(fs::is_directory(folder, error), IoError, "{}: {} is no folder", option, folder.string());
+  SHOAL_CHECK(access(folder.c_str(), W_OK | X_OK) == 0, IoError, "{}: {} cannot be written: {}", option,
+              folder.string(), std::strerror(errno));
+  const fs::space_info space = fs::space(folder, error);
+  SHOAL_CHECK(!error, IoError, "{}: cannot tell the free space of {}: {}", option, folder.string(), error.message());
+  const std::int64_t checkpoints = std::int64_t{options.checkpoint.keep} + 1;
+  const auto needed = static_cast<std::uintmax_t>(checkpoints * bytes_a_checkpoint);
+  SHOAL_CHECK(space.available >= needed, IoError,
+              "{}: {} checkpoints of {:.1f} MiB (--keep {}, and one being written) do not fit into the {:.1f} MiB that "
+              "are free there",
+              option, checkpoints, mebibytes(static_cast<std::uintmax_t>(bytes_a_checkpoint)), options.checkpoint.keep,
+              mebibytes(space.available));
 }
 
 void write_output(comm::ProcessGroup& world, const fs::path& checkpoint, const fs::path& output) {
@@ -71,7 +74,7 @@ void write_output(comm::ProcessGroup& world, const fs::path& checkpoint, const f
     const auto report = checkpoint::consolidate(
         {.checkpoint = checkpoint, .output = output, .format = format, .with_optimizer = false, .force = true});
     log::result("wrote {} ({} tensors, {:.1f} MiB)", output.string(), report.tensors,
-                static_cast<double>(report.bytes) / (1 << 20));
+                mebibytes(static_cast<std::uintmax_t>(report.bytes)));
     return "";
   });
 }

@@ -111,7 +111,7 @@ std::vector<std::pair<std::string, std::string>> resolved(const TrainOptions& o)
   const auto text = [](const auto& value) { return fmt::format("{}", value); };
   return {{"model", o.model},
           {"data", o.data.path.string()},
-          {"shuffle", on_or_off(o.data.shuffle)},
+          {"no-shuffle", on_or_off(!o.data.shuffle)},
           {"epochs", o.run.epochs == kNoEpochLimit ? "0" : text(o.run.epochs)},
           {"max-steps", text(o.run.max_steps)},
           {"batch-size", text(o.batch.batch_size)},

@@ -27,6 +27,9 @@ Trainer::Trainer(const TrainParts& parts, const TrainOptions& options, const Bat
       log_(options.run) {}
 
 Outcome Trainer::run() {
+  if (finished())
+    log::result("nothing left to train: step {}, {} epochs done; raise --epochs or --max-steps to go on",
+                progress_.step, progress_.position.epoch);
   validate_after_epoch();  // which a stop may have come before
   while (!finished()) {
     const StepResult result = step();

@@ -1,0 +1,65 @@
+#include "train/harness.h"
+
+#include <stdlib.h>
+
+#include <stdexcept>
+
+namespace shoal::train {
+
+SharedFolder::SharedFolder(comm::ProcessGroup& group) : owner_(group.rank() == 0) {
+  std::string name = (std::filesystem::temp_directory_path() / "shoal_train_XXXXXX").string();
+  if (owner_ && mkdtemp(name.data()) == nullptr) throw std::runtime_error("mkdtemp failed");
+  path_ = comm::broadcast_bytes(group, name);
+}
+
+SharedFolder::~SharedFolder() {
+  std::error_code ignored;
+  if (owner_) std::filesystem::remove_all(path_, ignored);
+}
+
+SmallJob::SmallJob() {
+  options.model = "small";
+  options.sharding.wrap = "size:20";
+  options.batch.global_batch_size = 16;
+  options.optimizer.rule.name = "adamw";
+  options.optimizer.rule.weight_decay = 0.01;
+  options.optimizer.learning_rate = 0.05;
+  options.optimizer.schedule = "step:1:0.5";
+  options.checkpoint.directory = "none";
+  options.checkpoint.every = "0";
+  options.run.epochs = 3;
+  options.data.test_batch_size = 7;
+}
+
+SmallRun::SmallRun(comm::ProcessGroup& group, const SmallJob& job)
+    : group_(group),
+      options_(job.options),
+      plan_(plan_batches(job.options.batch, group.size(), 8)),
+      model_(job.dropout),
+      train_data_(job.samples),
+      test_data_(17),
+      mesh_(group, group,
+            fsdp::shard_group_size(fsdp::parse_strategy(options_.sharding.strategy), group.size(), group.size(), 0)),
+      sharded_(fsdp::fully_shard(
+          model_.module(), mesh_, *fsdp::parse_wrap_policy(options_.sharding.wrap),
+          {.reshard_after_forward = fsdp::reshards_after_forward(fsdp::parse_strategy(options_.sharding.strategy))})),
+      optimizer_(*sharded_, optim::make_optimizer(options_.optimizer.rule)) {
+  if (writes_checkpoints(options_))
+    checkpointer_ = std::make_unique<checkpoint::Checkpointer>(
+        group, checkpoint::CheckpointerOptions{options_.checkpoint.directory, options_.checkpoint.keep});
+}
+
+Outcome SmallRun::run(std::function<int()> stop_signal) {
+  const TrainParts parts{group_, model_, *sharded_, optimizer_, train_data_, test_data_};
+  trainer_ = std::make_unique<Trainer>(parts, options_, plan_, checkpointer_.get(), std::move(stop_signal));
+  trainer_->restore();
+  return trainer_->run();
+}
+
+Weights SmallRun::weights() {
+  Weights weights;
+  sharded_->summon_full_params([&] { weights = copy_weights(*model_.module()); });
+  return weights;
+}
+
+}  // namespace shoal::train

@@ -1,0 +1,139 @@
+// Stopped on N ranks and continued on M, for all N and M in 1 … 5, within one job of five: a group of the first N ranks
+// trains and is stopped, a group of the first M goes on.
+#include <gtest/gtest.h>
+
+#include "comm/mpi_process_group.h"
+#include "core/error.h"
+#include "train/agreement.h"
+#include "train/harness.h"
+
+namespace shoal::train {
+namespace {
+
+constexpr int kMostRanks = 5;
+
+comm::ProcessGroup& world() {
+  static comm::MpiProcessGroup* group = new comm::MpiProcessGroup(MPI_COMM_WORLD);  // MPI ends before static objects
+  return *group;
+}
+
+// Collective over the world: the first `ranks` ranks run `body`, the others wait.
+void on_first(int ranks, const std::function<void(comm::ProcessGroup&)>& body) {
+  const auto group = world().split(world().rank() < ranks ? 0 : 1);
+  if (world().rank() < ranks) body(*group);
+  world().barrier();
+}
+
+SmallJob job_in(const std::filesystem::path& folder, double dropout) {
+  SmallJob job;
+  job.dropout = dropout;
+  job.options.checkpoint.directory = folder;
+  return job;
+}
+
+// Weights of a run without a stop, on the ranks that took part.
+Weights uninterrupted(int ranks, double dropout) {
+  Weights weights;
+  on_first(ranks, [&](comm::ProcessGroup& group) {
+    SmallJob job;
+    job.dropout = dropout;
+    SmallRun run(group, job);
+    run.run();
+    weights = run.weights();
+  });
+  return weights;
+}
+
+// Stops after `steps` steps, as a signal on one rank alone would do it.
+void train_until_stopped(int ranks, const SmallJob& job, std::int64_t steps) {
+  on_first(ranks, [&](comm::ProcessGroup& group) {
+    SmallRun run(group, job);
+    const bool receives = group.rank() == group.size() - 1;
+    std::int64_t asked = 0;
+    EXPECT_EQ(run.run([&] { return receives && ++asked >= steps ? 15 : 0; }), Outcome::stopped);
+    EXPECT_EQ(run.progress().step, steps);
+  });
+}
+
+Weights continue_on(int ranks, const SmallJob& job) {
+  Weights weights;
+  on_first(ranks, [&](comm::ProcessGroup& group) {
+    SmallRun run(group, job);
+    EXPECT_EQ(run.run(), Outcome::finished);
+    EXPECT_EQ(run.progress().step, 12);
+    weights = run.weights();
+  });
+  return weights;
+}
+
+// Of weights that the first `ranks` ranks have.
+double difference_on(int ranks, const Weights& a, const Weights& b) {
+  return world().rank() < ranks ? largest_difference(a, b) : 0;
+}
+
+TEST(Restart, OnTheSameRanksEveryBitIsTheSame) {
+  for (int ranks = 1; ranks <= kMostRanks; ++ranks) {
+    const Weights expected = uninterrupted(ranks, 0.5);
+    for (const std::int64_t stop : {1, 4, 6, 11}) {  // at the start, at the end and in the middle of epochs
+      SCOPED_TRACE(fmt::format("{} ranks, stopped after {} steps", ranks, stop));
+      const SharedFolder folder(world());
+      const SmallJob job = job_in(folder.path(), 0.5);
+      train_until_stopped(ranks, job, stop);
+      const Weights continued = continue_on(ranks, job);
+      EXPECT_EQ(difference_on(ranks, continued, expected), 0);
+    }
+  }
+}
+
+// Without dropout, whose masks belong to ranks, the number of ranks changes rounding alone.
+TEST(Restart, FromAnyNumberOfRanksToAnyOther) {
+  const Weights expected = uninterrupted(kMostRanks, 0);
+  for (int before = 1; before <= kMostRanks; ++before) {
+    const SharedFolder folder(world());
+    const SmallJob stopped = job_in(folder.path() / "stopped", 0);
+    train_until_stopped(before, stopped, 6);
+    for (int after = 1; after <= kMostRanks; ++after) {
+      SCOPED_TRACE(fmt::format("{} ranks, then {}", before, after));
+      SmallJob job = job_in(folder.path() / fmt::format("after_{}", after), 0);
+      job.options.checkpoint.resume = stopped.options.checkpoint.directory;
+      const Weights continued = continue_on(after, job);
+      EXPECT_LT(difference_on(after, continued, expected), 1e-9);
+    }
+  }
+}
+
+TEST(Restart, AChainOfStopsIsOneRun) {
+  const Weights expected = uninterrupted(kMostRanks, 0);
+  const SharedFolder folder(world());
+  const SmallJob job = job_in(folder.path(), 0);
+  train_until_stopped(2, job, 1);
+  on_first(5, [&](comm::ProcessGroup& group) {
+    SmallRun run(group, job);
+    std::int64_t asked = 0;
+    EXPECT_EQ(run.run([&] { return ++asked >= 6 ? 10 : 0; }), Outcome::stopped);
+    EXPECT_EQ(run.progress().step, 7);
+  });
+  const Weights continued = continue_on(3, job);
+  EXPECT_LT(difference_on(3, continued, expected), 1e-9);
+}
+
+TEST(Restart, AFinishedRunHasNothingToDo) {
+  const SharedFolder folder(world());
+  const SmallJob job = job_in(folder.path(), 0);
+  const Weights first = continue_on(3, job), again = continue_on(3, job);
+  EXPECT_EQ(difference_on(3, first, again), 0);
+}
+
+TEST(Restart, NeverDoesNotDisplaceWhatIsThere) {
+  const SharedFolder folder(world());
+  SmallJob job = job_in(folder.path(), 0);
+  train_until_stopped(2, job, 2);
+  job.options.checkpoint.resume = "never";
+  on_first(2, [&](comm::ProcessGroup& group) {
+    SmallRun run(group, job);
+    EXPECT_THROW(run.run(), AgreedError);
+  });
+}
+
+}  // namespace
+}  // namespace shoal::train

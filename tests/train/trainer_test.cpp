@@ -1,0 +1,159 @@
+// The trainer at any number of ranks against a plain LibTorch loop over the same samples.
+#include "train/trainer.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "comm/mpi_process_group.h"
+#include "train/agreement.h"
+#include "train/evaluation.h"
+#include "train/harness.h"
+
+namespace shoal::train {
+namespace {
+
+comm::ProcessGroup& world() {
+  static comm::MpiProcessGroup* group = new comm::MpiProcessGroup(MPI_COMM_WORLD);  // MPI ends before static objects
+  return *group;
+}
+
+struct PlainResult {
+  double epoch_loss_sum = 0;  // of the last epoch, which is not finished
+  Weights weights;
+};
+
+constexpr std::int64_t kSteps = 11;  // two epochs of four steps, and three more
+
+// What the options of SmallJob mean, in LibTorch's own words.
+PlainResult train_plainly(const SmallJob& job) {
+  SmallModel model(job.dropout);
+  const SmallData data(job.samples);
+  data::Sampler sampler(job.samples, static_cast<std::uint64_t>(job.options.run.seed), job.options.data.shuffle);
+  torch::optim::AdamW optimizer(model.module()->parameters(), torch::optim::AdamWOptions(0.05).weight_decay(0.01));
+  PlainResult result;
+  data::SamplePosition at;
+  for (std::int64_t step = 0; step < kSteps; ++step) {
+    const std::int64_t batch = job.options.batch.global_batch_size;
+    const auto samples = sampler.samples(at.epoch, sampler.step_range(at, batch));
+    optimizer.zero_grad();
+    const at::Tensor loss = model.loss(data.batch(samples)).sum;
+    (loss / static_cast<double>(samples.size())).backward();
+    if (job.options.optimizer.clip_grad_norm > 0)
+      torch::nn::utils::clip_grad_norm_(model.module()->parameters(), job.options.optimizer.clip_grad_norm);
+    for (auto& group : optimizer.param_groups()) group.options().set_lr(0.05 * std::pow(0.5, at.epoch));
+    optimizer.step();
+    result.epoch_loss_sum += loss.item<double>();
+    at = sampler.advance(at, batch);
+    if (at.consumed == 0) result.epoch_loss_sum = 0;
+  }
+  result.weights = copy_weights(*model.module());
+  return result;
+}
+
+void expect_like_plain(SmallJob job) {
+  job.options.run.max_steps = kSteps;
+  const PlainResult expected = train_plainly(job);
+  SmallRun run(world(), job);
+  EXPECT_EQ(run.run(), Outcome::finished);
+  EXPECT_LT(largest_difference(run.weights(), expected.weights), 1e-9);
+  EXPECT_NEAR(run.progress().epoch_loss_sum, expected.epoch_loss_sum, 1e-9);
+  EXPECT_EQ(run.progress().step, kSteps);
+  EXPECT_EQ(run.progress().position, (data::SamplePosition{2, 48}));
+  EXPECT_EQ(run.progress().test_step, kSteps) << "a run that ends within an epoch is validated too";
+}
+
+TEST(Trainer, EqualsAPlainLoopWithEachStrategy) {
+  for (const char* strategy : {"full_shard", "shard_grad_op", "no_shard"}) {
+    SCOPED_TRACE(strategy);
+    SmallJob job;
+    job.options.sharding.strategy = strategy;
+    expect_like_plain(job);
+  }
+}
+
+TEST(Trainer, AccumulationChangesNothing) {
+  SmallJob job;
+  job.options.batch.accumulate = 3;
+  expect_like_plain(job);
+}
+
+// With 3 samples left over and 4 ranks, one rank has none of them; it must neither hang nor count.
+TEST(Trainer, ARankWithoutSamplesTakesPart) {
+  SmallJob job;
+  job.samples = 51;
+  expect_like_plain(job);
+}
+
+TEST(Trainer, ClipsAsLibTorchDoes) {
+  SmallJob job;
+  job.options.optimizer.clip_grad_norm = 0.05;
+  expect_like_plain(job);
+  SmallJob unclipped;
+  EXPECT_GT(largest_difference(train_plainly(job).weights, train_plainly(unclipped).weights), 1e-6);
+}
+
+TEST(Trainer, EvaluatesEverySampleOnce) {
+  SmallJob job;
+  job.options.run.max_steps = 1;
+  SmallRun run(world(), job);
+  run.run();
+  SmallModel plain(0);
+  const SmallData data(17);
+  {
+    const at::NoGradGuard no_grad;
+    const Weights weights = run.weights();
+    for (auto& p : plain.module()->named_parameters()) p.value().copy_(weights.at(p.key()));
+  }
+  std::vector<std::int64_t> all(17);
+  std::iota(all.begin(), all.end(), 0);
+  const models::EvalSum expected = plain.evaluate(data.batch(all));
+  EXPECT_NEAR(run.progress().test_loss, expected.loss_sum / 17, 1e-12);
+  EXPECT_DOUBLE_EQ(run.progress().test_accuracy, static_cast<double>(expected.correct) / 17);
+}
+
+TEST(Trainer, DropoutDependsOnTheSeed) {
+  SmallJob job;
+  job.dropout = 0.5;
+  SmallRun first(world(), job), again(world(), job);
+  first.run();
+  again.run();
+  EXPECT_EQ(largest_difference(first.weights(), again.weights()), 0);
+  job.options.run.seed = 2;
+  job.options.data.shuffle = false;
+  SmallJob other = job;
+  other.options.run.seed = 3;
+  SmallRun second(world(), job), third(world(), other);
+  second.run();
+  third.run();
+  EXPECT_GT(largest_difference(second.weights(), third.weights()), 1e-6) << "the order of samples is the same";
+}
+
+TEST(Trainer, ALossThatIsNotFiniteEndsTheRunBeforeTheStep) {
+  SmallJob job;
+  job.options.optimizer.learning_rate = std::numeric_limits<double>::max();
+  SmallRun run(world(), job);
+  try {
+    run.run();
+    FAIL();
+  } catch (const AgreedError& error) {
+    EXPECT_NE(std::string(error.what()).find("lower --lr"), std::string::npos) << error.what();
+  }
+}
+
+TEST(RunEverywhere, AFailureOfOneRankIsOneOfAll) {
+  const int culprit = world().size() - 1;
+  try {
+    run_everywhere(world(), [&]() -> std::string {
+      if (world().rank() == culprit) throw DataError("no such file");
+      return "";
+    });
+    FAIL();
+  } catch (const AgreedError& error) {
+    EXPECT_EQ(error.exit_code(), ExitCode::data);
+    EXPECT_EQ(error.what(), culprit == 0 ? "no such file" : fmt::format("rank {}: no such file", culprit));
+  }
+}
+
+}  // namespace
+}  // namespace shoal::train
