@@ -61,6 +61,7 @@ std::int64_t Placement::numel() const {
 
 Placement create_contiguous(File& file, const std::string& name, hid_t type, const std::vector<std::int64_t>& shape) {
   const std::string subject = file.path() + ": " + name;
+  file.make_groups_above(name);
   const PropertyListHandle links = link_creation_properties();
   const PropertyListHandle creation = creation_properties(subject);
   const DataspaceHandle space = make_dataspace(subject, shape);

@@ -27,11 +27,10 @@ PropertyListHandle access_properties(const std::string& path) {
   return list;
 }
 
-// No times in the file: the same contents give the same bytes.
-PropertyListHandle creation_properties(const std::string& path) {
-  const auto lock = lock_library();
-  PropertyListHandle list(call("H5Pcreate", path, H5Pcreate, H5P_FILE_CREATE));
-  call("H5Pset_obj_track_times", path, H5Pset_obj_track_times, list.get(), hbool_t{0});
+// No times in the file: the same contents give the same bytes. `kind`: H5P_FILE_CREATE or H5P_GROUP_CREATE.
+PropertyListHandle creation_properties(const std::string& subject, hid_t kind) {
+  PropertyListHandle list(call("H5Pcreate", subject, H5Pcreate, kind));
+  call("H5Pset_obj_track_times", subject, H5Pset_obj_track_times, list.get(), hbool_t{0});
   return list;
 }
 
@@ -46,7 +45,8 @@ File File::create_in_memory(const std::string& name) {
   const PropertyListHandle access = access_properties(name);
   // The default driver asks for the real path of the name, which a file in memory has not; this one does not.
   call("H5Pset_fapl_stdio", name, H5Pset_fapl_stdio, access.get());
-  const PropertyListHandle creation = creation_properties(name);
+  const auto lock = lock_library();
+  const PropertyListHandle creation = creation_properties(name, H5P_FILE_CREATE);
   File file(
       FileHandle(call("H5Fcreate", name, H5Fcreate, location.c_str(), H5F_ACC_TRUNC, creation.get(), access.get())),
       name);
@@ -60,7 +60,19 @@ File File::open_for_reading(const std::filesystem::path& path) {
   return {std::move(handle), path.string()};
 }
 
+void File::make_groups_above(const std::string& name) {
+  const auto lock = lock_library();
+  for (std::size_t slash = name.find('/', 1); slash != std::string::npos; slash = name.find('/', slash + 1)) {
+    const std::string group = name.substr(0, slash);
+    if (call("H5Lexists", path_, H5Lexists, id(), group.c_str(), H5P_DEFAULT) > 0) continue;
+    const PropertyListHandle creation = creation_properties(path_, H5P_GROUP_CREATE);
+    GroupHandle(call("H5Gcreate2", path_ + ": " + group, H5Gcreate2, id(), group.c_str(),
+                     link_creation_properties().get(), creation.get(), H5P_DEFAULT));
+  }
+}
+
 void File::add_hard_link(const std::string& existing, const std::string& name) {
+  make_groups_above(name);
   const PropertyListHandle links = link_creation_properties();
   call("H5Lcreate_hard", path_ + ": " + name, H5Lcreate_hard, id(), existing.c_str(), id(), name.c_str(), links.get(),
        H5P_DEFAULT);
@@ -89,7 +101,6 @@ std::int64_t File::close_into(const Write& write) {
 PropertyListHandle link_creation_properties() {
   const auto lock = lock_library();
   PropertyListHandle list(call("H5Pcreate", "link properties", H5Pcreate, H5P_LINK_CREATE));
-  call("H5Pset_create_intermediate_group", "link properties", H5Pset_create_intermediate_group, list.get(), 1u);
   call("H5Pset_char_encoding", "link properties", H5Pset_char_encoding, list.get(), H5T_CSET_UTF8);
   return list;
 }

@@ -32,6 +32,8 @@ class File {
 
   hid_t id() const { return handle_.get(); }
   const std::string& path() const { return path_; }
+  // Makes the groups on the way to `name`, an absolute path, where they are missing.
+  void make_groups_above(const std::string& name);
   // A second name for an object of this file, as good as the first.
   void add_hard_link(const std::string& existing, const std::string& name);
   // Ends a file made in memory, once, and hands it out. Returns its size in bytes: what comes after the last piece is
@@ -46,7 +48,6 @@ class File {
   std::string path_;
 };
 
-// Link creation: groups on the way are made, names are UTF-8.
-PropertyListHandle link_creation_properties();
+PropertyListHandle link_creation_properties();  // names are UTF-8
 
 }  // namespace shoal::hdf5

@@ -17,6 +17,7 @@ struct HandleTraits {
 };
 
 using FileHandle = UniqueHandle<HandleTraits<H5Fclose>>;
+using GroupHandle = UniqueHandle<HandleTraits<H5Gclose>>;
 using DatasetHandle = UniqueHandle<HandleTraits<H5Dclose>>;
 using DataspaceHandle = UniqueHandle<HandleTraits<H5Sclose>>;
 using DatatypeHandle = UniqueHandle<HandleTraits<H5Tclose>>;

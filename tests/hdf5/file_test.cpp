@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <fstream>
 #include <thread>
 #include <vector>
@@ -51,13 +52,31 @@ TEST(Hdf5File, ANewFileIsSmallInMemory) {
   EXPECT_LT(handed_out, 64u << 10);
 }
 
+std::string sample_bytes() {
+  std::string bytes;
+  File file = File::create_in_memory("test");
+  create_contiguous(file, "/group/sub/x", file_type(DType::float32).get(), {3});
+  write_attribute(file, "text", std::string("t"));
+  file.add_hard_link("/group/sub/x", "/other/name");
+  file.close_into([&](std::int64_t offset, const void* data, std::size_t count) {
+    bytes.resize(static_cast<std::size_t>(offset));
+    bytes.append(static_cast<const char*>(data), count);
+  });
+  return bytes;
+}
+
+TEST(Hdf5File, EqualContentsAreEqualBytes) {
+  const std::string first = sample_bytes();
+  std::this_thread::sleep_for(std::chrono::milliseconds(1100));  // HDF5 counts time in seconds
+  EXPECT_EQ(sample_bytes(), first);
+}
+
 TEST(Hdf5File, WhatTheWriterThrowsIsPassedOn) {
   File file = File::create_in_memory("test");
   EXPECT_THROW(file.close_into([](auto&&...) { throw IoError("disk full"); }), IoError);
 }
 
 TEST(Hdf5File, ALinkIsASecondName) {
-  const TemporaryFile temporary;
   File file = File::create_in_memory("test");
   create_contiguous(file, "/model/a.weight", file_type(DType::float32).get(), {3});
   file.add_hard_link("/model/a.weight", "/other/name");
