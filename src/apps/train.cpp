@@ -1,7 +1,9 @@
 // shoal-train: trains a model on the ranks of an MPI job.
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
+#include <c10/core/DeviceGuard.h>
 #include <c10/util/Exception.h>
+#include <torch/nn/module.h>
 
 #include <cstdlib>
 #include <exception>
@@ -13,6 +15,7 @@
 #include "checkpoint/checkpointer.h"
 #include "comm/device_mesh.h"
 #include "comm/mpi_process_group.h"
+#include "comm/nccl_process_group.h"
 #include "core/check.h"
 #include "core/logging.h"
 #include "fsdp/fully_shard.h"
@@ -66,21 +69,43 @@ train::BatchPlan settle(comm::ProcessGroup& world, const launch::Placement& plac
   log::set_quiet(options.run.quiet);
   world.set_timeout(std::chrono::milliseconds(static_cast<std::int64_t>(options.run.collective_timeout * 1000)));
   train::BatchPlan plan;
-  train::run_everywhere(world, [&] {
+  train::run_everywhere(world, [&]() -> std::string {
     plan = train::plan_batches(options.batch, world.size(), entry.defaults.batch_size);
-    return train::resolve_device(options.run.device);
+    return "";
   });
   options.batch = {plan.rank_batch(), plan.global_batch, plan.micro_steps};
   set_threads(world, placement, options.run.threads);
   return plan;
 }
 
-std::unique_ptr<comm::DeviceMesh> make_mesh(comm::ProcessGroup& world, const launch::Placement& placement,
-                                            const train::ShardingOptions& options) {
+// The same kind of device on all ranks.
+at::Device agree_on_device(comm::ProcessGroup& world, const launch::Placement& placement, const std::string& wanted) {
+  at::Device device = at::kCPU;
+  const auto all = train::run_everywhere(world, [&] {
+    device = train::choose_device(wanted, placement.local_rank, placement.local_size);
+    return std::string(device.is_cuda() ? "a GPU" : "no GPU");
+  });
+  train::run_everywhere(world, [&]() -> std::string {
+    const std::string& mine = all[static_cast<std::size_t>(world.rank())];
+    SHOAL_CHECK(mine == all[0], DeviceError, "--device {}: this rank has {}, but rank 0 has {}; use --device cpu",
+                wanted, mine, all[0]);
+    return "";
+  });
+  return device;
+}
+
+// The group for tensors of `device`, where that is not host memory.
+std::unique_ptr<comm::ProcessGroup> make_device_group(comm::ProcessGroup& world, at::Device device) {
+  if (device.is_cpu()) return nullptr;
+  return comm::make_nccl_group(world, device.index(), [device] { return fsdp::current_stream(device); });
+}
+
+std::unique_ptr<comm::DeviceMesh> make_mesh(comm::ProcessGroup& world, comm::ProcessGroup& device_world,
+                                            const launch::Placement& placement, const train::ShardingOptions& options) {
   const int shard_size = fsdp::shard_group_size(fsdp::parse_strategy(options.strategy), world.size(),
                                                 placement.local_size, options.shard_size);
   std::unique_ptr<comm::DeviceMesh> mesh;
-  train::run_agreeing([&] { mesh = std::make_unique<comm::DeviceMesh>(world, world, shard_size); });
+  train::run_agreeing([&] { mesh = std::make_unique<comm::DeviceMesh>(world, device_world, shard_size); });
   return mesh;
 }
 
@@ -168,7 +193,11 @@ ExitCode run(const launch::Placement& placement, comm::ProcessGroup& world, cons
   const auto seed = static_cast<std::uint64_t>(options.run.seed);
   at::manual_seed(train::model_seed(seed));
   const std::unique_ptr<models::Model> model = entry.make(seed);
-  const auto mesh = make_mesh(world, placement, options.sharding);
+  const at::Device device = agree_on_device(world, placement, options.run.device);
+  const c10::OptionalDeviceGuard on_device(device);
+  model->module()->to(device);
+  const auto device_group = make_device_group(world, device);
+  const auto mesh = make_mesh(world, device_group ? *device_group : world, placement, options.sharding);
   const auto sharded = shard(*model, *mesh, options.sharding);
   if (options.run.print_model) log::print_result(sharded->print());
   if (options.data.path.empty()) return ExitCode::ok;
@@ -176,7 +205,7 @@ ExitCode run(const launch::Placement& placement, comm::ProcessGroup& world, cons
   const auto train_data = open_data(world, options, data::Split::train);
   const auto test_data = open_data(world, options, data::Split::test);
   fsdp::ShardedOptimizer optimizer(*sharded, optim::make_optimizer(options.optimizer.rule));
-  const train::TrainParts parts{world, *model, *sharded, optimizer, *train_data, *test_data};
+  const train::TrainParts parts{world, *model, *sharded, optimizer, *train_data, *test_data, device};
   announce(parts, options);
   if (options.run.dry_run) return ExitCode::ok;
   return train_and_save(parts, options, plan);

@@ -101,6 +101,8 @@ void check_same_on_all_ranks(comm::ProcessGroup& world, const std::string& mine)
 
 }  // namespace
 
+void* current_stream(c10::Device device) { return torch_internals::current_stream(device); }
+
 FullyShardedModule::FullyShardedModule(std::unique_ptr<Runtime> runtime, std::unique_ptr<ModuleState> state)
     : runtime_(std::move(runtime)), state_(std::move(state)) {}
 FullyShardedModule::~FullyShardedModule() = default;

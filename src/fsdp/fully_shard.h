@@ -10,6 +10,8 @@
 // global count in the optimizer's grad_scale, which is right for uneven batches too. docs/architecture.md tells how.
 #pragma once
 
+#include <c10/core/Device.h>
+
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -80,6 +82,9 @@ class FullyShardedModule {
   std::unique_ptr<Runtime> runtime_;
   std::unique_ptr<ModuleState> state_;
 };
+
+// The cudaStream_t on which LibTorch queues this thread's work for `device`: what a group for its memory is made with.
+void* current_stream(c10::Device device);
 
 // Collective over the mesh, which must outlive the result. `module` must be on the device and of the dtypes it trains
 // with; it must have no gradients. After the call its parameters may be read only inside run() or

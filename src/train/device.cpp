@@ -1,17 +1,38 @@
 #include "train/device.h"
 
-#include <ATen/Context.h>
+#include <c10/core/CachingDeviceAllocator.h>
+#include <torch/cuda.h>
 
 #include "core/check.h"
 
 namespace shoal::train {
 
-std::string resolve_device(const std::string& device) {
-  if (device != "cuda") return "cpu";
-  SHOAL_CHECK(at::globalContext().hasCUDA(), DeviceError,
-              "--device cuda: there is no GPU that this program can use (no GPU, no driver, or a build without CUDA); "
-              "use --device cpu or auto");
-  throw DeviceError("--device cuda: this version trains on CPU ranks alone; use --device cpu or auto");
+at::Device choose_device(const std::string& wanted, int local_rank, int local_size) {
+  if (wanted == "cpu") return at::kCPU;
+  const auto visible = static_cast<int>(torch::cuda::device_count());
+  if (visible == 0) {
+    SHOAL_CHECK(wanted != "cuda", DeviceError,
+                "--device cuda: there is no GPU that this program can use (no GPU, no driver, or a build without "
+                "CUDA); use --device cpu or auto");
+    return at::kCPU;
+  }
+  SHOAL_CHECK(visible == 1 || visible >= local_size, DeviceError,
+              "{} ranks on this node, but each sees {} GPUs: start as many ranks as there are GPUs "
+              "(mpirun -n, srun --ntasks-per-node), or use --device cpu",
+              local_size, visible);
+  return {at::kCUDA, static_cast<at::DeviceIndex>(visible == 1 ? 0 : local_rank)};
+}
+
+data::Batch to_device(const data::Batch& batch, at::Device device) {
+  if (device.is_cpu()) return batch;
+  return {batch.inputs.to(device), batch.targets.to(device)};
+}
+
+std::int64_t peak_device_memory(at::Device device) {
+  if (device.is_cpu()) return 0;
+  using namespace c10::CachingAllocator;
+  const auto stats = at::getDeviceAllocator(device.type())->getDeviceStats(device.index());
+  return stats.allocated_bytes[static_cast<std::size_t>(StatType::AGGREGATE)].peak;
 }
 
 }  // namespace shoal::train

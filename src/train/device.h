@@ -1,11 +1,25 @@
 // Where a rank computes.
 #pragma once
 
+#include <c10/core/Device.h>
+
+#include <cstdint>
 #include <string>
+
+#include "data/dataset.h"
 
 namespace shoal::train {
 
-// "cpu" for --device auto and cpu. DeviceError for cuda, as long as training on GPUs is not part of the program.
-std::string resolve_device(const std::string& device);
+// What `wanted` (--device: auto, cpu or cuda) means for local rank `local_rank` of `local_size` on its node. A rank
+// that sees one GPU takes it; one that sees as many as there are ranks, or more, takes the one of its local rank. auto
+// is cuda where this program and the node have it. DeviceError where cuda is wanted and not there, or where ranks
+// outnumber the GPUs.
+at::Device choose_device(const std::string& wanted, int local_rank, int local_size);
+
+// Copies of the batch's tensors on `device`; the batch itself where it is the CPU.
+data::Batch to_device(const data::Batch& batch, at::Device device);
+
+// Bytes of tensors that `device` has held at most in this process; 0 for the CPU.
+std::int64_t peak_device_memory(at::Device device);
 
 }  // namespace shoal::train

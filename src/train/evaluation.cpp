@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "data/sampler.h"
+#include "train/device.h"
 
 namespace shoal::train {
 namespace {
@@ -37,7 +38,7 @@ models::EvalSum evaluate(const TrainParts& parts, std::int64_t batch_size) {
     // Without samples of its own a rank still takes part in the collectives of the forward pass.
     const std::vector<std::int64_t> indices = numbers(mine.count > 0 ? mine : Range{begin, 1});
     models::EvalSum batch;
-    parts.sharded.run([&] { batch = parts.model.evaluate(parts.test_data.batch(indices)); });
+    parts.sharded.run([&] { batch = parts.model.evaluate(to_device(parts.test_data.batch(indices), parts.device)); });
     if (mine.count == 0) continue;
     local.loss_sum += batch.loss_sum;
     local.correct += batch.correct;

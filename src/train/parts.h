@@ -1,6 +1,8 @@
 // What a training loop works on. All of it is the caller's and outlives the loop.
 #pragma once
 
+#include <c10/core/Device.h>
+
 #include "comm/process_group.h"
 #include "data/dataset.h"
 #include "fsdp/fully_shard.h"
@@ -16,6 +18,7 @@ struct TrainParts {
   fsdp::ShardedOptimizer& optimizer;
   const data::Dataset& train_data;
   const data::Dataset& test_data;
+  at::Device device = at::kCPU;  // of the model; batches are copied to it
 };
 
 }  // namespace shoal::train

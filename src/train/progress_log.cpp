@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/logging.h"
+#include "train/device.h"
 
 namespace shoal::train {
 namespace {
@@ -54,13 +55,16 @@ void ProgressLog::evaluation(const models::EvalSum& sum) const {
               sum.correct, sum.count, sum.loss_sum / count);
 }
 
-void ProgressLog::summary(comm::ProcessGroup& world) const {
+void ProgressLog::summary(comm::ProcessGroup& world, at::Device device) const {
   const std::int64_t mine = peak_memory();
   std::vector<std::int64_t> all(static_cast<std::size_t>(world.size()));
   world.all_gather(&mine, all.data(), 1, DType::int64)->wait();
   const auto [least, most] = std::minmax_element(all.begin(), all.end());
   log::result("run time {:.1f} s, peak memory of a rank {:.0f} MiB (rank {}; least {:.0f} MiB, rank {})",
               run_.seconds(), mebibytes(*most), most - all.begin(), mebibytes(*least), least - all.begin());
+  if (device.is_cpu()) return;
+  const std::int64_t on_device = comm::all_reduce(world, peak_device_memory(device), comm::ReduceOp::max);
+  log::result("peak memory of a GPU {:.0f} MiB", mebibytes(on_device));
 }
 
 void log_options(const TrainOptions& options) {

@@ -1,6 +1,8 @@
 // What a run tells: lines of progress on standard error, results on standard output. Rank 0 alone speaks.
 #pragma once
 
+#include <c10/core/Device.h>
+
 #include <cstdint>
 #include <string>
 
@@ -23,7 +25,7 @@ class ProgressLog {
   void epoch(const Progress& after, std::int64_t epoch);
   void evaluation(const models::EvalSum& sum) const;
   // Collective over `world`: run time, and the peak memory of the ranks.
-  void summary(comm::ProcessGroup& world) const;
+  void summary(comm::ProcessGroup& world, at::Device device) const;
 
  private:
   RunOptions options_;

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "train/agreement.h"
+#include "train/device.h"
 #include "train/random_seed.h"
 
 namespace shoal::train {
@@ -69,7 +70,7 @@ StepResult StepRunner::run(data::Sampler& sampler, std::int64_t epoch, Range pla
 }
 
 models::LossSum StepRunner::backward(std::span<const std::int64_t> samples, bool counts) {
-  const data::Batch batch = parts_.train_data.batch(samples);
+  const data::Batch batch = to_device(parts_.train_data.batch(samples), parts_.device);
   models::LossSum loss;
   parts_.sharded.run([&] {
     loss = parts_.model.loss(batch);

@@ -32,7 +32,7 @@ class Trainer {
   // To the last step, or to the first at which some rank was asked to stop. Both end with a checkpoint.
   Outcome run();
   // Prints run time and peak memory.
-  void summarize() const { log_.summary(parts_.world); }
+  void summarize() const { log_.summary(parts_.world, parts_.device); }
 
   const Progress& progress() const { return progress_; }
   // The newest checkpoint of this run; empty: there is none.
