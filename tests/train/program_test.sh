@@ -59,4 +59,19 @@ shard=$(ls "$newest"/shards/* | head -n 1)
 printf 'X' | dd of="$shard" bs=1 seek=$(($(stat -c %s "$shard") / 2)) conv=notrunc status=none
 expect 0 "resumed from whole/step_00000016" "${small[@]}" --max-steps 17 --checkpoint-dir whole
 grep -q "warning.*$newest" <<<"$output" || fail "no warning of the damage: $output"
+# A rank that hangs is named, with what the others waited for; nobody waits for ever.
+log=hanging.log
+"${launcher[@]}" 2 "${small[@]}" --checkpoint-dir hanging --collective-timeout 3 >$log 2>&1 &
+job=$!
+until grep -q "step 3 " $log || ! kill -0 $job 2>/dev/null; do sleep 0.05; done
+# Under launchers whose ranks are no children of their own there is nobody to hold.
+rank=$(pgrep -P $job shoal-train | tail -n 1 || true)
+[[ -n $rank ]] && kill -STOP "$rank" || kill $job
+status=0
+wait $job || status=$?
+if [[ -n $rank ]]; then
+  [[ $status == 6 ]] || fail "a rank hung, and the job ended with exit code $status: $(<$log)"
+  grep -qE "error: rank [01]: .*waited 3 s in .*; rank [01] did not come.*--collective-timeout" $log ||
+    fail "the rank that hung is not named: $(<$log)"
+fi
 exit $((failures > 0))
