@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Checks what the compiler does not: which layer may include which, where third-party headers may be used, sizes.
+"""Checks what the compiler does not: which layer may include which, where third-party headers may be used, sizes,
+and that links between documents lead somewhere.
 
 Usage: check_source.py ROOT                     prints each offence as FILE:LINE: reason; exit code 1 where there is one
        check_source.py ROOT --plain-headers     lists the headers of src/ that include nothing of LibTorch
@@ -37,6 +38,8 @@ INTERNALS_HOME = re.compile(r"^src/fsdp/torch_internals\.")
 MAX_HEADER, MAX_FILE, MAX_FUNCTION = 150, 300, 40
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
+# A link of Markdown to a file of this repository.
+LINK = re.compile(r"\]\((?!\w+:|#)([^)#\s]+)")
 # Clang-format puts what stands in a namespace at the left margin: a definition begins there and ends with a bare brace.
 DEFINITION = re.compile(r"^(?!namespace|class|struct|enum|union|extern|using|#|//|/\*|[})\s]).+")
 
@@ -98,7 +101,21 @@ def check_header(name, lines):
         yield 1, "a header without #pragma once"
 
 
+def check_links(folder, lines):
+    for number, line in enumerate(lines, 1):
+        for target in LINK.findall(line):
+            if not (folder / target).exists():
+                yield number, f"a link to '{target}', which does not exist"
+
+
+def document_offences(root):
+    for path in sorted([*root.glob("*.md"), *root.glob("docs/*.md")]):
+        for number, reason in check_links(path.parent, path.read_text(encoding="utf-8").splitlines()):
+            yield f"{path.relative_to(root).as_posix()}:{number}: {reason}"
+
+
 def offences(root):
+    yield from document_offences(root)
     for path in cpp_files(root, "src", "tests", "bench"):
         name = path.relative_to(root).as_posix()
         lines = path.read_text(encoding="utf-8").splitlines()

@@ -89,6 +89,13 @@ class CheckSource(unittest.TestCase):
         self.write("src/utils/misc.cpp", "int a;\n")
         self.assert_one("src/utils/misc.cpp:1", "'utils' is no layer")
 
+    def test_links(self):
+        self.write("docs/a.md", "see [b](b.md#part), [the web](https://example.org) and [here](#top)\n")
+        self.write("docs/b.md", "see [a](a.md) and [the source](../src/core)\n")
+        self.assertEqual(self.offences(), [])
+        self.write("README.md", "\nsee [c](docs/c.md)\n")
+        self.assert_one("README.md:2", "a link to 'docs/c.md'")
+
     def test_plain_headers(self):
         self.write("src/fsdp/policy.h", '#pragma once\n#include "fsdp/unit.h"\n')
         self.assertEqual(check_source.plain_headers(self.root), ["core/error.h", "shard/dtype.h"])
