@@ -3,6 +3,7 @@
 #include <cuda_runtime_api.h>
 #include <nccl.h>
 
+#include <atomic>
 #include <cstring>
 #include <exception>
 #include <thread>
@@ -130,7 +131,9 @@ class NcclProcessGroup final : public ProcessGroup {
     ncclComm_t part = nullptr;
     ncclConfig_t c = config();
     settle(ncclCommSplit(comm_, color, rank_, &part, &c), "ncclCommSplit");
-    wait_until_made(part);
+    // NCCL's own thread makes the communicator, and stores it here when it has begun.
+    wait_for([&] { return std::atomic_ref(part).load() != nullptr; }, "ncclCommSplit");
+    check(poll(part, "ncclCommSplit"), "ncclCommSplit");
     int part_rank = 0, part_size = 1;
     check(ncclCommUserRank(part, &part_rank), "ncclCommUserRank");
     check(ncclCommCount(part, &part_size), "ncclCommCount");
@@ -152,14 +155,22 @@ class NcclProcessGroup final : public ProcessGroup {
     if (code == ncclInProgress) code = poll(comm_, call);
     check(code, call);
   }
-  void wait_until_made(ncclComm_t comm) const { check(poll(comm, "ncclCommSplit"), "ncclCommSplit"); }
 
   ncclResult_t poll(ncclComm_t comm, const char* call) const {
-    const Timer timer;
     ncclResult_t state = ncclInProgress;
-    while (true) {
-      check(ncclCommGetAsyncError(comm, &state), call);
-      if (state != ncclInProgress) return state;
+    wait_for(
+        [&] {
+          check(ncclCommGetAsyncError(comm, &state), call);
+          return state != ncclInProgress;
+        },
+        call);
+    return state;
+  }
+
+  template <typename Done>
+  void wait_for(Done&& done, const char* call) const {
+    const Timer timer;
+    while (!done()) {
       SHOAL_CHECK(
           timer.seconds() * 1e3 < static_cast<double>(timeout().count()), CommunicationError,
           "NCCL: rank {} of {} waited {} s in {} ({}); some rank did not come; --collective-timeout sets the limit",

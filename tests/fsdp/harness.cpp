@@ -1,13 +1,32 @@
 #include "fsdp/harness.h"
 
+#include <c10/core/DeviceGuard.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <set>
 
+#include "comm/nccl_process_group.h"
 #include "core/hash.h"
 
 namespace shoal::testing {
+
+at::Device test_device() {
+  const char* const wanted = std::getenv("SHOAL_TEST_DEVICE");
+  if (wanted == nullptr || std::string(wanted) != "cuda") return at::kCPU;
+  const char* const local_rank = std::getenv("OMPI_COMM_WORLD_LOCAL_RANK");
+  return {at::kCUDA, static_cast<at::DeviceIndex>(local_rank ? std::atoi(local_rank) : 0)};
+}
+
+comm::ProcessGroup& device_world(comm::ProcessGroup& world) {
+  if (test_device().is_cpu()) return world;
+  // One communicator a process: making them takes longer than the tests. It is left to the end of the process.
+  static const c10::DeviceGuard guard(test_device());
+  static auto* const group =
+      comm::make_nccl_group(world, test_device().index(), [] { return fsdp::current_stream(test_device()); }).release();
+  return *group;
+}
 
 void fill_parameters(torch::nn::Module& module) {
   const torch::NoGradGuard no_grad;
@@ -22,7 +41,7 @@ std::pair<at::Tensor, at::Tensor> samples(const Job& job, int step, std::int64_t
   const auto options = at::TensorOptions().dtype(job.dtype);
   const at::Tensor x = at::randn({job.batch, job.features}, generator, options);
   const at::Tensor y = at::randn({job.batch, job.targets}, generator, options);
-  return {x.narrow(0, begin, count), y.narrow(0, begin, count)};
+  return {x.narrow(0, begin, count).to(test_device()), y.narrow(0, begin, count).to(test_device())};
 }
 
 namespace {
@@ -35,6 +54,7 @@ TestModel prepared(const Job& job) {
   TestModel model = job.make();
   if (job.dtype != at::kDouble) model.module->to(job.dtype);
   fill_parameters(*model.module);
+  model.module->to(test_device());
   return model;
 }
 
@@ -102,14 +122,16 @@ TrainResult train_plain(const Job& job) {
     }
     optimizer_step();
   }
-  for (const auto& item : model.module->named_parameters()) result.weights[item.key()] = item.value().detach().clone();
-  for (const auto& item : model.module->named_buffers()) result.weights[item.key()] = item.value().detach().clone();
+  for (const auto& item : model.module->named_parameters())
+    result.weights[item.key()] = item.value().detach().cpu().clone();
+  for (const auto& item : model.module->named_buffers())
+    result.weights[item.key()] = item.value().detach().cpu().clone();
   return result;
 }
 
 TrainResult train_sharded(comm::ProcessGroup& world, const Job& job, const Sharding& sharding) {
   TestModel model = prepared(job);
-  comm::DeviceMesh mesh(world, world,
+  comm::DeviceMesh mesh(world, device_world(world),
                         fsdp::shard_group_size(sharding.strategy, world.size(), world.size(), sharding.shard_size));
   fsdp::FullyShardOptions options;
   options.reshard_after_forward = fsdp::reshards_after_forward(sharding.strategy);
@@ -145,8 +167,8 @@ TrainResult train_sharded(comm::ProcessGroup& world, const Job& job, const Shard
 Weights whole_weights(fsdp::FullyShardedModule& sharded, torch::nn::Module& module) {
   Weights weights;
   sharded.summon_full_params([&] {
-    for (const auto& item : module.named_parameters()) weights[item.key()] = item.value().detach().clone();
-    for (const auto& item : module.named_buffers()) weights[item.key()] = item.value().detach().clone();
+    for (const auto& item : module.named_parameters()) weights[item.key()] = item.value().detach().cpu().clone();
+    for (const auto& item : module.named_buffers()) weights[item.key()] = item.value().detach().cpu().clone();
   });
   return weights;
 }
@@ -172,7 +194,8 @@ Sharded shard(comm::ProcessGroup& world, const MakeModel& make, const std::strin
   Sharded s;
   s.model = make();
   fill_parameters(*s.model.module);
-  s.mesh = std::make_unique<comm::DeviceMesh>(world, world, world.size());
+  s.model.module->to(test_device());
+  s.mesh = std::make_unique<comm::DeviceMesh>(world, device_world(world), world.size());
   s.fsdp = fsdp::fully_shard(s.model.module, *s.mesh, *fsdp::parse_wrap_policy(wrap), options);
   return s;
 }

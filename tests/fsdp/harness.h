@@ -48,6 +48,11 @@ struct Sharding {
   int prefetch = 1;
 };
 
+// Where the cases run: the CPU, or with SHOAL_TEST_DEVICE=cuda under mpirun the GPU of the local rank.
+at::Device test_device();
+// The group for data of test_device(). Collective over `world`.
+comm::ProcessGroup& device_world(comm::ProcessGroup& world);
+
 // Gives every parameter values that depend on its name alone.
 void fill_parameters(torch::nn::Module& module);
 

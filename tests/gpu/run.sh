@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# The engine and the main job on GPUs: run.sh BUILD DATA [GPUS [engine|job]]
+#   BUILD  the build folder of the cuda preset, with bin/ and tests/;  DATA  the folder of the MNIST idx files
+# 1. The cases of tests/fsdp against plain LibTorch on one GPU, on 1 … GPUS ranks. 2. The main job under each strategy:
+# the losses must agree. 3. Stop on all GPUs, restart on one. Prints one line a check; exit code 1 where one fails.
+set -euo pipefail
+build=$1 data=$2 gpus=${3:-$(nvidia-smi -L | wc -l)} part=${4:-all}
+export NCCL_NVLS_ENABLE=0 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMP_NUM_THREADS=1
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+failed=0
+ranks() { mpirun --bind-to none -n "$@"; }
+check() {  # check NAME COMMAND…
+  local name=$1 start=$SECONDS; shift
+  if "$@" >"$work/log" 2>&1; then
+    echo "ok      $name ($((SECONDS - start)) s)"
+  else
+    echo "FAILED  $name"; grep -vE "OK \]|RUN  " "$work/log" | head -n 25; failed=1
+  fi
+}
+
+for n in $(seq 1 "$gpus"); do
+  [[ $n -eq 3 || $part == job ]] && continue
+  check "engine equals plain LibTorch on $n GPU(s)" \
+    env SHOAL_TEST_DEVICE=cuda timeout 280 mpirun --bind-to none -n "$n" "$build/tests/fsdp_mpi_test" --gtest_filter='Equality.*:State.*'
+done
+[[ $part != engine ]] || exit $failed
+
+train() {  # train RANKS OPTIONS…
+  local n=$1; shift
+  ranks "$n" "$build/bin/shoal-train" --model mnist-net --data "$data" --wrap size:20000 --device cuda --log-every 1 "$@"
+}
+losses() { grep -o 'step [0-9]* .*loss [0-9.]*' "$1" | awk '{print $2, $NF}'; }
+agree() {  # agree A B TOLERANCE: relative difference of the losses, step by step
+  paste <(losses "$1") <(losses "$2") | awk -v t="$3" '
+    { n++; d = $2 - $4; d = d < 0 ? -d : d; if ($1 != $3 || d > t * ($2 + 0.01)) { print "step", $1, $2, $4; bad = 1 } }
+    END { print n, "steps"; exit bad || n < 20 }'
+}
+for strategy in full_shard shard_grad_op no_shard; do
+  train "$gpus" --strategy $strategy --max-steps 30 --checkpoint-dir "$work/of-$strategy" >"$work/$strategy" 2>&1 || { cat "$work/$strategy"; failed=1; }
+done
+check "shard_grad_op's losses are full_shard's on $gpus GPU(s)" agree "$work/full_shard" "$work/shard_grad_op" 0.02
+check "no_shard's losses are full_shard's on $gpus GPU(s)" agree "$work/full_shard" "$work/no_shard" 0.02
+
+check "trains to the end on $gpus GPU(s)" train "$gpus" --epochs 2 --checkpoint-dir "$work/ck" --checkpoint-every 20
+grep -E 'accuracy|run time|peak' "$work/log" || true
+check "goes on from there on one GPU" train 1 --epochs 3 --global-batch-size $((64 * gpus)) --checkpoint-dir "$work/ck" --checkpoint-every 20
+grep -E 'resumed|accuracy' "$work/log" || true
+check "the checkpoint is sound" "$build/bin/shoal-ckpt" verify "$work/ck"
+exit $failed
