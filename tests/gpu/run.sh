@@ -30,17 +30,19 @@ train() {  # train RANKS OPTIONS…
   local n=$1; shift
   ranks "$n" "$build/bin/shoal-train" --model mnist-net --data "$data" --wrap size:20000 --device cuda --log-every 1 "$@"
 }
-losses() { grep -o 'step [0-9]* .*loss [0-9.]*' "$1" | awk '{print $2, $NF}'; }
-agree() {  # agree A B TOLERANCE: relative difference of the losses, step by step
-  paste <(losses "$1") <(losses "$2") | awk -v t="$3" '
-    { n++; d = $2 - $4; d = d < 0 ? -d : d; if ($1 != $3 || d > t * ($2 + 0.01)) { print "step", $1, $2, $4; bad = 1 } }
-    END { print n, "steps"; exit bad || n < 20 }'
+# Later steps drift apart by themselves, also from one run to the next: cuDNN's sums have no fixed order.
+losses() { grep -o 'step [0-9]* .*loss [0-9.]*' "$1" | awk '{print $2, $NF}' | head -n 8; }
+agree() {  # agree A B: the losses of the first steps, to half a per cent
+  paste <(losses "$1") <(losses "$2") | awk '
+    { n++; d = $2 - $4; d = d < 0 ? -d : d; if ($1 != $3 || d > 0.005 * $2) { print "step", $1, $2, $4; bad = 1 } }
+    END { print n, "steps"; exit bad || n != 8 }'
 }
 for strategy in full_shard shard_grad_op no_shard; do
-  train "$gpus" --strategy $strategy --max-steps 30 --checkpoint-dir "$work/of-$strategy" >"$work/$strategy" 2>&1 || { cat "$work/$strategy"; failed=1; }
+  train "$gpus" --strategy $strategy --max-steps 8 --checkpoint-dir "$work/of-$strategy" >"$work/$strategy" 2>&1 ||
+    { cat "$work/$strategy"; failed=1; }
 done
-check "shard_grad_op's losses are full_shard's on $gpus GPU(s)" agree "$work/full_shard" "$work/shard_grad_op" 0.02
-check "no_shard's losses are full_shard's on $gpus GPU(s)" agree "$work/full_shard" "$work/no_shard" 0.02
+check "shard_grad_op's losses are full_shard's on $gpus GPU(s)" agree "$work/full_shard" "$work/shard_grad_op"
+check "no_shard's losses are full_shard's on $gpus GPU(s)" agree "$work/full_shard" "$work/no_shard"
 
 check "trains to the end on $gpus GPU(s)" train "$gpus" --epochs 2 --checkpoint-dir "$work/ck" --checkpoint-every 20
 grep -E 'accuracy|run time|peak' "$work/log" || true
