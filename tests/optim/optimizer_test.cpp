@@ -39,6 +39,7 @@ class TorchReference : public Reference {
     optimizer_.step();
   }
   std::vector<at::Tensor> states() override {
+    if (optimizer_.state().empty()) return {};
     return states_(static_cast<ParamState&>(*optimizer_.state().begin()->second));
   }
 
