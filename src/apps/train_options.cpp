@@ -27,6 +27,12 @@ po::value_semantic* value(T& into, const char* name) {
   return po::value<T>(&into)->value_name(name);
 }
 
+// Where 0 stands for "not given", it cannot be given.
+po::value_semantic* count_value(std::int64_t& into, const char* name, const char* option) {
+  return po::value<std::int64_t>(&into)->value_name(name)->notifier(
+      [option](std::int64_t n) { SHOAL_CHECK(n >= 1, OptionError, "--{} must be at least 1, not {}", option, n); });
+}
+
 double parse_beta(std::string_view text, const std::string& all) {
   double number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -68,11 +74,11 @@ po::options_description model_options(TrainOptions& o) {
 
 po::options_description batch_options(TrainOptions& o) {
   po::options_description d("Batches");
-  d.add_options()                                                                       //
-      ("batch-size", value(o.batch.batch_size, "N"), "samples of a rank's micro-step")  //
-      ("global-batch-size", value(o.batch.global_batch_size, "N"),
+  d.add_options()                                                                                           //
+      ("batch-size", count_value(o.batch.batch_size, "N", "batch-size"), "samples of a rank's micro-step")  //
+      ("global-batch-size", count_value(o.batch.global_batch_size, "N", "global-batch-size"),
        "samples of a step over all ranks; with --batch-size, --accumulate follows")  //
-      ("accumulate", value(o.batch.accumulate, "K"), "micro-steps a step (1)");
+      ("accumulate", count_value(o.batch.accumulate, "K", "accumulate"), "micro-steps a step (1)");
   return d;
 }
 

@@ -15,6 +15,9 @@ expect 2 "'abc'\) for option '--batch-size' is invalid" "${given[@]}" --batch-si
 expect 2 "argument for option '--epochs' is missing" "${given[@]}" --epochs
 expect 2 "'--epochs' cannot be specified more than once" "${given[@]}" --epochs 1 --epochs 2
 expect 2 "--epochs must be at least 0, not -1" "${given[@]}" --epochs -1
+for option in --batch-size --global-batch-size --accumulate; do
+  expect 2 "$option must be at least 1, not 0" "${given[@]}" $option 0
+done
 expect 2 "--optimizer knows sgd, adam, adamw and adadelta, not 'lion'" "${given[@]}" --optimizer lion
 expect 2 "--schedule takes" "${given[@]}" --schedule cosine
 expect 2 "--betas takes two numbers" "${given[@]}" --betas 0.9
