@@ -92,5 +92,9 @@ echo "+ $shoal ckpt list $folder/checkpoints"
 "$shoal" ckpt list "$folder/checkpoints"
 consolidate "$folder/model.h5"
 consolidate "$folder/model.pt"
+if [[ -n $(command -v h5ls) ]]; then
+  echo "+ h5ls -r $folder/model.h5"
+  h5ls -r "$folder/model.h5"
+fi
 say "done in $((SECONDS - start)) s; results are in $folder"
 grep '^test accuracy' "$folder/train-3-ranks.log" | tail -n 1

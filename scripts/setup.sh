@@ -15,7 +15,7 @@ Usage: scripts/setup.sh [--preset P] [--interop] [--programs | --no-build] [-j N
 
   --preset P   CMake preset: release (default), dev, cuda, asan, tsan; the build goes to build/P
   --interop    also installs Python's PyTorch, NumPy and h5py, which the interop tests compare with
-  --programs   builds the programs alone, without tests and benchmarks: a third of the work
+  --programs   builds the programs alone, without tests and benchmarks
   --no-build   stops after configuring
   -j N         compile N files at once (default: the number of cores)
   --help       this text
@@ -55,7 +55,7 @@ parse_options() {
 
 debian_packages=(g++ cmake ninja-build ccache mold git ca-certificates python3 python3-venv openmpi-bin libopenmpi-dev
   libhdf5-dev hdf5-tools libboost-program-options-dev libspdlog-dev libfmt-dev nlohmann-json3-dev libgtest-dev
-  libbenchmark-dev libisal-dev zlib1g-dev openssh-client)
+  libisal-dev zlib1g-dev openssh-client)
 
 # Prints "what|Debian package|module|Spack package" for each thing that the build needs and that is not there, whoever
 # brought the others: the system, modules or Spack.
