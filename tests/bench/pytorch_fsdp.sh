@@ -12,7 +12,10 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export OMP_NUM_THREADS=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 
-"$python" -c 'import torch' || { echo "$python has no torch; set PYTHON, or run scripts/setup.sh --interop" >&2; exit 1; }
+if ! "$python" -c 'import torch'; then
+  echo "$python has no torch; set PYTHON, or run scripts/setup.sh --interop" >&2
+  exit 1
+fi
 
 # run NAME COMMAND…: leaves the output in $work/NAME, and shows it where the command fails.
 run() {
@@ -41,7 +44,8 @@ shoal() {
        END { printf "%.1f %.1f %d\n", seconds, accuracy, peak }' "$work/shoal"
 }
 
-echo "$epochs epochs of $data on 2 ranks, $rounds rounds; $(nproc) cores, load $(cut -d' ' -f1 /proc/loadavg) at the start"
+echo "$epochs epochs of $data on 2 ranks, $rounds rounds"
+echo "$(getconf _NPROCESSORS_ONLN) cores, load $(cut -d' ' -f1 /proc/loadavg) at the start"
 format='%-6s %12s %10s %8s %12s %10s %8s %8s\n'
 printf "$format" round PyTorch/s accuracy MiB shoal/s accuracy MiB ratio
 for ((round = 1; round <= rounds; ++round)); do
@@ -51,5 +55,6 @@ for ((round = 1; round <= rounds; ++round)); do
   echo "$ratio" >>"$work/ratios"
   printf "$format" "$round" "$seconds" "$accuracy" "$peak" "$our_seconds" "$our_accuracy" "$our_peak" "$ratio"
 done
-median=$(sort -n "$work/ratios" | awk '{ all[NR] = $1 } END { print all[int((NR + 1) / 2)] }')
+middle='{ all[NR] = $1 } END { print (all[int((NR + 1) / 2)] + all[int(NR / 2) + 1]) / 2 }'
+median=$(sort -n "$work/ratios" | awk "$middle")
 echo "median of shoal's seconds over PyTorch's: $median"

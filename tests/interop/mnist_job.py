@@ -3,6 +3,7 @@
 What a run's rules are is taken from the formulas of docs/training.md as they stand there, so that whoever compares with
 this also finds out whether that page is right.
 """
+import functools
 import gzip
 import pathlib
 import re
@@ -61,8 +62,13 @@ def read_split(folder, prefix):
     return inputs, read("labels-idx1", 8).long()
 
 
+@functools.cache
+def order_of(epoch):
+    return formulas["permutation"](TRAIN_SAMPLES, SEED, epoch)
+
+
 def samples_of(step):
-    order = formulas["permutation"](TRAIN_SAMPLES, SEED, step // STEPS_PER_EPOCH)
+    order = order_of(step // STEPS_PER_EPOCH)
     begin = step % STEPS_PER_EPOCH * GLOBAL_BATCH
     return order[begin:begin + GLOBAL_BATCH]
 
