@@ -85,7 +85,8 @@ def main():
     if rank == 0:
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         print(json.dumps({"bench": "pytorch-fsdp1-gloo", "ranks": world, "epochs": args.epochs,
-                          "seconds": round(seconds, 2), "accuracy": round(correct.item() / len(test_y), 4), "peak_mib": round(peak)}), flush=True)
+                          "seconds": round(seconds, 2), "accuracy": round(correct.item() / len(test_y), 4),
+                          "peak_mib": round(peak)}), flush=True)
     dist.destroy_process_group()
 
 
