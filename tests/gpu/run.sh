@@ -2,8 +2,13 @@
 # The engine and the main job on GPUs: run.sh BUILD DATA [GPUS [engine|job]]
 #   BUILD  the build folder of the cuda preset, with bin/ and tests/;  DATA  the folder of the MNIST idx files
 # 1. The cases of tests/fsdp against plain LibTorch on one GPU, on 1 … GPUS ranks. 2. The main job under each strategy:
-# the losses must agree. 3. Stop on all GPUs, restart on one. Prints one line a check; exit code 1 where one fails.
+# the losses must agree. 3. Stop on all GPUs, restart on one. Prints one line a check; exit code 1 where one fails,
+# 77 where there is no GPU.
 set -euo pipefail
+if ! nvidia-smi -L 2>/dev/null | grep -q '^GPU'; then
+  echo "no GPU here: nothing of this was run"
+  exit 77
+fi
 build=$1 data=$2 gpus=${3:-$(nvidia-smi -L | wc -l)} part=${4:-all}
 export NCCL_NVLS_ENABLE=0 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMP_NUM_THREADS=1
 work=$(mktemp -d)
