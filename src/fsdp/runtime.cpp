@@ -77,6 +77,9 @@ void Runtime::before_operator(std::span<torch_internals::StorageUser* const> use
 
 void Runtime::use(Unit& unit) {
   if (&unit == active_ || (unit.is_root() && unit.unsharded())) return;
+  SHOAL_CHECK(running_, OptionError,
+              "FSDP unit '{}' is used inside the run() of another module: call it in its own FullyShardedModule::run()",
+              unit.name());
   const NoInterceptScope quiet;
   notice_backward();
   order_.happened({UnitEvent::use, unit.index()});

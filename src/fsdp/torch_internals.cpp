@@ -53,13 +53,13 @@ const c10::DispatchKeySet kBelow{c10::DispatchKeySet::FULL_AFTER, kKey};
 
 std::atomic<std::int64_t> g_operators{0};
 
-// The tagged storages among an operator's arguments. Operators with more than kMost of them (a foreach over all
-// parameters) are announced in several parts.
+// The tagged storages among an operator's arguments, announced owner by owner. Operators with more than kMost of them
+// (a foreach over all parameters) are announced in several parts.
 class Users {
  public:
   void add(StorageUser* user) {
     if (!user || (count_ > 0 && users_[count_ - 1] == user)) return;
-    if (count_ == kMost) announce();
+    if (count_ == kMost || (count_ > 0 && &users_[0]->owner() != &user->owner())) announce();
     users_[count_++] = user;
   }
   void announce() {

@@ -19,9 +19,8 @@ class StorageUser;
 class StorageOwner {
  public:
   virtual ~StorageOwner() = default;
-  // `users`: those of the operator's tensor arguments that lie in tagged storages, without immediate repetitions. After
-  // the call their memory must be there. Runs on the thread that calls the operator, which in backward may be
-  // autograd's.
+  // `users`: those of this owner among the operator's tensor arguments, without immediate repetitions. After the call
+  // their memory must be there. Runs on the thread that calls the operator, which in backward may be autograd's.
   virtual void before_operator(std::span<StorageUser* const> users) = 0;
 };
 

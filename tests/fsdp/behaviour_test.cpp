@@ -85,6 +85,20 @@ TEST(Behaviour, ReadingAShardedParameterIsAnErrorThatNamesTheUnit) {
   });
 }
 
+TEST(Behaviour, TwoModulesMayMeetInOneOperatorEachInItsRun) {
+  on_ranks(2, [](comm::ProcessGroup& world) {
+    Sharded a = shard(world, make_mlp), b = shard(world, make_mlp);
+    const at::Tensor of_a = a.model.module->named_parameters()["blocks.1.up.weight"];
+    const at::Tensor of_b = b.model.module->named_parameters()["blocks.2.up.weight"];
+    const double expected = (whole_weights(*a.fsdp, *a.model.module).at("blocks.1.up.weight") *
+                             whole_weights(*b.fsdp, *b.model.module).at("blocks.2.up.weight"))
+                                .sum()
+                                .item<double>();
+    a.fsdp->run([&] { b.fsdp->run([&] { EXPECT_DOUBLE_EQ((of_a * of_b).sum().item<double>(), expected); }); });
+    expect_error<OptionError>([&] { a.fsdp->run([&] { (void)of_b.sum(); }); }, {"blocks.2", "its own", "run()"});
+  });
+}
+
 TEST(Behaviour, BackwardOutsideOfRunIsAnError) {
   on_ranks(1, [](comm::ProcessGroup& world) {
     Sharded s = shard(world, make_mlp);
