@@ -19,8 +19,9 @@ class ShardedOptimizer {
   ShardedOptimizer(const ShardedOptimizer&) = delete;
   ShardedOptimizer& operator=(const ShardedOptimizer&) = delete;
 
-  // One step with gradient * grad_scale, then the gradients are gone. Local: no communication. Parameters that got no
-  // gradient since the last step on any rank (frozen ones) keep their value; unused ones take part with zeros.
+  // One step with gradient * grad_scale, then the gradients are gone. Collective over the mesh's replicate group, whose
+  // gradients are summed here if grad_norm() has not done it. Frozen parameters keep their value; unused ones take part
+  // with gradients of zero.
   void step(double lr, double grad_scale);
 
   std::int64_t steps() const { return steps_; }
