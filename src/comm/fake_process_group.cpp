@@ -8,6 +8,7 @@
 #include <mutex>
 #include <thread>
 
+#include "comm/done_work.h"
 #include "comm/local_reduce.h"
 #include "core/check.h"
 
@@ -73,11 +74,6 @@ class FakeMeeting {
 };
 
 namespace {
-
-class DoneWork final : public Work {
- public:
-  void wait() override {}
-};
 
 std::string call_text(const char* name, std::int64_t count, DType dtype) {
   return fmt::format("{} of {} {}", name, count, name_of(dtype));

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <functional>
 
+#include "comm/done_work.h"
 #include "comm/local_reduce.h"
 #include "comm/mpi_check.h"
 #include "core/check.h"
@@ -39,9 +40,9 @@ std::string seconds_text(std::chrono::milliseconds t) {
 [[noreturn]] void throw_late(const ProcessGroup& group, const std::string& activity, const std::string& who) {
   const std::string what = activity.empty() ? "a collective" : activity;
   throw CommunicationError(
-      "{} of {} ranks waited {} in {}; {} did not come (it ended, hangs, or took another path through the model); "
+      "rank {} of {} ranks waited {} in {}; {} did not come (it ended, hangs, or took another path through the model); "
       "--collective-timeout sets the limit",
-      "rank " + std::to_string(group.rank()), group.size(), seconds_text(group.timeout()), what, who);
+      group.rank(), group.size(), seconds_text(group.timeout()), what, who);
 }
 
 // Polls until all requests are done or the group's time is up; true when done.
@@ -83,11 +84,6 @@ MPI_Op mpi_op(ReduceOp op) {
   }
   return MPI_OP_NULL;
 }
-
-class DoneWork final : public Work {
- public:
-  void wait() override {}
-};
 
 }  // namespace
 

@@ -47,7 +47,6 @@ class MpiProcessGroup final : public ProcessGroup {
  private:
   friend class MpiExchange;
   friend class MpiTreeWork;
-  class Scratch;
 
   int next_tag();
 

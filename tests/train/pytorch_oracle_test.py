@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""pytorch_oracle_test.py SHOAL MNIST_FOLDER TRAINING_MD LAUNCHER…
+"""pytorch_oracle_test.py SHOAL MNIST_FOLDER LAUNCHER…
 
 The same training by shoal on two ranks and by PyTorch in this process: initial weights from shoal's own export, order of
 samples and dropout masks by the formulas in docs/training.md. Losses, weights and the test accuracy must agree.
@@ -18,30 +18,14 @@ try:
 except ImportError:
     sys.exit(77)
 
+# The network, and the formulas of docs/training.md, are those of the longer comparison.
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "interop"))
+from mnist_job import Net, formulas
+
 RANKS, BATCH, ACCUMULATE, STEPS, SEED = 2, 15, 2, 6, 5
-SHOAL, MNIST, DOCUMENT = sys.argv[1], pathlib.Path(sys.argv[2]).resolve(), pathlib.Path(sys.argv[3])
-LAUNCHER = sys.argv[4:]
-
-formulas = {}
-exec(re.search(r"```python\n(.*?)```", DOCUMENT.read_text(encoding="utf-8"), re.DOTALL).group(1), formulas)
-
-
-class Net(torch.nn.Module):
-    """As in https://github.com/pytorch/examples/blob/main/mnist/main.py."""
-
-    def __init__(self):
-        super().__init__()
-        self.conv1 = torch.nn.Conv2d(1, 32, 3, 1)
-        self.conv2 = torch.nn.Conv2d(32, 64, 3, 1)
-        self.dropout1 = torch.nn.Dropout(0.25)
-        self.dropout2 = torch.nn.Dropout(0.5)
-        self.fc1 = torch.nn.Linear(9216, 128)
-        self.fc2 = torch.nn.Linear(128, 10)
-
-    def forward(self, x):
-        x = F.relu(self.conv2(F.relu(self.conv1(x))))
-        x = torch.flatten(self.dropout1(F.max_pool2d(x, 2)), 1)
-        return F.log_softmax(self.fc2(self.dropout2(F.relu(self.fc1(x)))), dim=1)
+SHOAL, MNIST = sys.argv[1], pathlib.Path(sys.argv[2]).resolve()
+LAUNCHER = sys.argv[3:]
 
 
 def read_idx(name, header):
