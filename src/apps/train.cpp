@@ -126,7 +126,7 @@ std::unique_ptr<fsdp::FullyShardedModule> shard(models::Model& model, comm::Devi
 std::unique_ptr<data::Dataset> open_data(comm::ProcessGroup& world, const TrainOptions& options, data::Split split) {
   std::unique_ptr<data::Dataset> dataset;
   const auto all = train::run_everywhere(world, [&] {
-    dataset = models::find_model(options.model).open_data(options.data.path, split);
+    dataset = models::find_model(options.model).open_data({.path = options.data.path}, split);
     return fmt::format("{} {}", dataset->size(), dataset->fingerprint());
   });
   train::run_everywhere(world, [&]() -> std::string {
@@ -192,7 +192,7 @@ ExitCode run(const launch::Placement& placement, comm::ProcessGroup& world, cons
 
   const auto seed = static_cast<std::uint64_t>(options.run.seed);
   at::manual_seed(train::model_seed(seed));
-  const std::unique_ptr<models::Model> model = entry.make(seed);
+  const std::unique_ptr<models::Model> model = entry.make({.seed = seed});
   const at::Device device = agree_on_device(world, placement, options.run.device);
   const c10::OptionalDeviceGuard on_device(device);
   model->module()->to(device);

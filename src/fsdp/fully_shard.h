@@ -11,10 +11,12 @@
 #pragma once
 
 #include <c10/core/Device.h>
+#include <c10/core/ScalarType.h>
 
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,6 +26,7 @@
 
 namespace shoal::fsdp {
 
+class DeferredInit;
 class ModuleState;
 class Runtime;
 
@@ -34,11 +37,27 @@ const char* name_of(Strategy strategy);
 int shard_group_size(Strategy strategy, int world_size, int ranks_per_node, int requested);
 bool reshards_after_forward(Strategy strategy);
 
+// FSDP2's MixedPrecisionPolicy. Unset: as the module has it. Masters and optimizer states are fp32 (fp64 for fp64
+// parameters) whatever is set here.
+struct MixedPrecisionPolicy {
+  std::optional<at::ScalarType> param_dtype;   // parameters as operators see them, and what is all-gathered
+  std::optional<at::ScalarType> reduce_dtype;  // gradients in the reduce-scatter; unset: that of the parameters
+  std::optional<at::ScalarType> buffer_dtype;  // floating buffers
+};
+
+enum class Offload { none, optimizer, params };  // params: masters, gradients' shards and optimizer states on the host
+
 struct FullyShardOptions {
   bool reshard_after_forward = true;  // false: SHARD_GRAD_OP, HYBRID_SHARD_ZERO2
   int forward_prefetch = 1;           // units gathered ahead of their use, once the order is known; 0: none
   int backward_prefetch = 1;
   bool sync_module_states = true;  // start from the parameters and buffers of rank 0
+  MixedPrecisionPolicy mixed_precision;
+  Offload offload = Offload::none;
+  // Gradients of micro-steps and replicas are summed in one fixed binary tree, whatever the number of ranks.
+  bool deterministic = false;
+  std::string activation_checkpoint = "none";   // none | every:K | full | selective; see recompute.h
+  const DeferredInit* deferred_init = nullptr;  // what recorded the module's construction; null: it was built whole
 };
 
 class FullyShardedModule {
@@ -52,6 +71,19 @@ class FullyShardedModule {
   // optimizer's step: gradients add up. An exception from `body` leaves the module sharded, without gradients, and
   // usable. The order in which ranks use units must be the same on all ranks, else CommunicationError.
   void run(const std::function<void()>& body);
+
+  // FSDP2's set_requires_gradient_sync: without it the next run()s keep whole gradients in the unsharded dtype and send
+  // nothing; the first run() with it reduces them all. The same on all ranks. On at first.
+  void set_requires_gradient_sync(bool sync);
+  // FSDP2's set_requires_all_reduce, for hybrid strategies: whether run() sums gradients over replicas too, or leaves
+  // that to grad_norm() or the optimizer's step. Off at first.
+  void set_requires_all_reduce(bool all_reduce);
+  // Bytes of whole gradients that a run() without gradient sync keeps on this rank.
+  std::int64_t unsynced_gradient_bytes() const;
+
+  // Collective over the mesh. Runs `body`, which must not call backward(), and tells where an operator first gave a
+  // value that is not finite: "unit 'h.3', operator aten::div"; empty where none did on this rank.
+  std::string find_nonfinite(const std::function<void()>& body);
 
   // Collective over the mesh. The 2-norm of the gradient as if it were unsharded, times `grad_scale`: the same number
   // at any rank count, up to rounding. Call between run() and the optimizer's step.

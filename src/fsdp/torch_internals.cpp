@@ -14,6 +14,7 @@
 
 #include <array>
 #include <atomic>
+#include <utility>
 
 #include "core/check.h"
 
@@ -86,6 +87,24 @@ void collect(const c10::IValue& value, Users& users) {
   }
 }
 
+thread_local OperatorListener* g_listener = nullptr;
+
+}  // namespace
+
+// Listeners are a forward pass's: in backward the autograd engine runs on the caller's thread too.
+struct Interceptor {
+  static void run(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack& stack) {
+    OperatorCall call(op, keys.raw_repr(), stack);
+    if (g_listener != nullptr && backward_pass() < 0) {
+      g_listener->call(call);
+    } else {
+      call.run();
+    }
+  }
+};
+
+namespace {
+
 void before_any_operator(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   g_operators.fetch_add(1, std::memory_order_relaxed);
   Users users;
@@ -93,10 +112,15 @@ void before_any_operator(const c10::OperatorHandle& op, c10::DispatchKeySet keys
   users.announce();
   // What the operator calls in its turn works on the same tensors and needs no announcement.
   const c10::impl::ExcludeDispatchKeyGuard inside(kKeySet);
-  op.redispatchBoxed(keys & kBelow, stack);
+  Interceptor::run(op, keys & kBelow, *stack);
 }
 
 }  // namespace
+
+void OperatorCall::run() { op_->redispatchBoxed(c10::DispatchKeySet(c10::DispatchKeySet::RAW, keys_), stack_); }
+
+ListenScope::ListenScope(OperatorListener& listener) : outer_(std::exchange(g_listener, &listener)) {}
+ListenScope::~ListenScope() { g_listener = outer_; }
 
 TORCH_LIBRARY_IMPL(_, DeferredInit, library) {
   library.fallback(torch::CppFunction::makeFromBoxedFunction<&before_any_operator>());

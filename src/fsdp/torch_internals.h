@@ -9,8 +9,14 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "shard/dtype.h"
+
+namespace c10 {
+class OperatorHandle;
+struct IValue;
+}  // namespace c10
 
 namespace shoal::fsdp::torch_internals {
 
@@ -73,6 +79,45 @@ class NoInterceptScope {
  private:
   struct Guard;
   std::unique_ptr<Guard> guard_;
+};
+
+// One operator on its way through the interceptor.
+class OperatorCall {
+ public:
+  const c10::OperatorHandle& op() const { return *op_; }
+  // Before run(): ends in the operator's arguments. After it: ends in its results, in their place.
+  std::vector<c10::IValue>& stack() const { return *stack_; }
+  void run();
+
+ private:
+  friend struct Interceptor;
+  OperatorCall(const c10::OperatorHandle& op, std::uint64_t keys, std::vector<c10::IValue>& stack)
+      : op_(&op), keys_(keys), stack_(&stack) {}
+  const c10::OperatorHandle* op_;
+  std::uint64_t keys_;
+  std::vector<c10::IValue>* stack_;
+};
+
+// Stands in for the operators of a thread. Owners of tagged storages have been told before; what call() does itself is
+// not announced and not listened to.
+class OperatorListener {
+ public:
+  virtual ~OperatorListener() = default;
+  virtual void call(OperatorCall& call) = 0;  // runs it with call.run(), or leaves results of its own on the stack
+};
+
+// While it lives, `listener` hears this thread's operators (not those of backward, which run on autograd's behalf),
+// also outside an InterceptScope. Scopes nest; the innermost alone hears.
+class ListenScope {
+ public:
+  explicit ListenScope(OperatorListener& listener);
+  ~ListenScope();
+  ListenScope(const ListenScope&) = delete;
+  ListenScope& operator=(const ListenScope&) = delete;
+
+ private:
+  InterceptScope intercept_;
+  OperatorListener* outer_;
 };
 
 // The same for tensors that share memory.

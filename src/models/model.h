@@ -26,13 +26,18 @@ struct EvalSum {
   std::int64_t count = 0;
 };
 
-// Both computations leave the module's train() or eval() mode as the caller set it.
+// Both computations leave the module's train() or eval() mode as the caller set it. Losses are computed in fp32 or
+// better, also where the parameters are 16-bit.
 class Model {
  public:
   virtual ~Model() = default;
   virtual std::shared_ptr<torch::nn::Module> module() = 0;
   virtual LossSum loss(const data::Batch& batch) = 0;
   virtual EvalSum evaluate(const data::Batch& batch) = 0;
+  // For modules that are not a torch::nn::Module inside (TorchScript): the mode and the device that module() was set
+  // to.
+  virtual void set_training(bool training);
+  virtual void to_device(at::Device device);
 };
 
 }  // namespace shoal::models

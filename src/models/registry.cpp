@@ -1,32 +1,47 @@
 #include "models/registry.h"
 
-#include "core/error.h"
-#include "data/mnist_dataset.h"
-#include "models/mnist_net.h"
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "core/check.h"
+#include "models/builtin.h"
 
 namespace shoal::models {
 namespace {
 
-std::unique_ptr<data::Dataset> open_mnist(const std::filesystem::path& path, data::Split split) {
-  return std::make_unique<data::MnistDataset>(path, split);
+std::vector<ModelEntry>& entries() {
+  static std::vector<ModelEntry> all = builtin_models();
+  return all;
+}
+
+// A size that the user may set where the model has one.
+struct Size {
+  const char* option;
+  std::int64_t ModelOptions::*member;
+};
+constexpr std::array<Size, 7> kSizes{{{"layers", &ModelOptions::layers},
+                                      {"heads", &ModelOptions::heads},
+                                      {"kv-heads", &ModelOptions::kv_heads},
+                                      {"hidden-size", &ModelOptions::hidden_size},
+                                      {"intermediate-size", &ModelOptions::intermediate_size},
+                                      {"vocab-size", &ModelOptions::vocab_size},
+                                      {"max-positions", &ModelOptions::max_positions}}};
+
+void check_has(const ModelEntry& entry, const char* option, bool has, bool wanted) {
+  SHOAL_CHECK(has || !wanted, OptionError, "--{}: model {} has no such thing", option, entry.name);
 }
 
 }  // namespace
 
-const std::vector<ModelEntry>& model_entries() {
-  static const std::vector<ModelEntry> entries = {
-      {.name = "mnist-net",
-       .summary = "the network of PyTorch's MNIST example and FSDP tutorial; --data names a folder of idx files",
-       .defaults = {.optimizer = "adadelta",
-                    .learning_rate = 1.0,
-                    .schedule = "step:1:0.7",
-                    .wrap = "size:20000",
-                    .epochs = 10,
-                    .batch_size = 64},
-       .make = make_mnist_net,
-       .open_data = open_mnist},
-  };
-  return entries;
+const std::vector<ModelEntry>& model_entries() { return entries(); }
+
+void add_model(ModelEntry entry) {
+  const bool taken =
+      std::any_of(entries().begin(), entries().end(), [&](const auto& e) { return e.name == entry.name; });
+  SHOAL_CHECK(!taken, OptionError, "a model named '{}' is there already: the plug-in must name its own otherwise",
+              entry.name);
+  entries().push_back(std::move(entry));
 }
 
 const ModelEntry& find_model(const std::string& name) {
@@ -36,6 +51,24 @@ const ModelEntry& find_model(const std::string& name) {
     known += (known.empty() ? "" : ", ") + entry.name;
   }
   throw OptionError("--model: there is no '{}'; the models are: {}", name, known);
+}
+
+ModelOptions complete(const ModelEntry& entry, const ModelOptions& given) {
+  ModelOptions options = entry.shape;
+  options.seed = given.seed;
+  for (const Size& size : kSizes) {
+    check_has(entry, size.option, options.*size.member > 0, given.*size.member > 0);
+    if (given.*size.member > 0) options.*size.member = given.*size.member;
+  }
+  check_has(entry, "dropout", options.dropout >= 0, given.dropout >= 0);
+  if (given.dropout >= 0) options.dropout = given.dropout;
+  check_has(entry, "rope-theta", options.rope_theta > 0, given.rope_theta > 0);
+  if (given.rope_theta > 0) options.rope_theta = given.rope_theta;
+  check_has(entry, "rope-scaling", options.rope_scaling > 0, given.rope_scaling > 0);
+  if (given.rope_scaling > 0) options.rope_scaling = given.rope_scaling;
+  check_has(entry, "untied-head", options.vocab_size > 0, given.untied_head);
+  options.untied_head = options.untied_head || given.untied_head;
+  return options;
 }
 
 }  // namespace shoal::models

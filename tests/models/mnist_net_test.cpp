@@ -13,7 +13,7 @@ data::Batch random_batch(std::int64_t n) {
 }
 
 TEST(MnistNet, HasTheTutorialsParameters) {
-  const auto model = find_model("mnist-net").make(1);
+  const auto model = find_model("mnist-net").make({.seed = 1});
   const std::vector<std::pair<std::string, std::vector<std::int64_t>>> expected = {
       {"conv1.weight", {32, 1, 3, 3}}, {"conv1.bias", {32}}, {"conv2.weight", {64, 32, 3, 3}}, {"conv2.bias", {64}},
       {"fc1.weight", {128, 9216}},     {"fc1.bias", {128}},  {"fc2.weight", {10, 128}},        {"fc2.bias", {10}}};
@@ -28,7 +28,7 @@ TEST(MnistNet, HasTheTutorialsParameters) {
 }
 
 TEST(MnistNet, LossIsASumOverSamples) {
-  const auto model = find_model("mnist-net").make(1);
+  const auto model = find_model("mnist-net").make({.seed = 1});
   model->module()->eval();
   const data::Batch batch = random_batch(6);
   const LossSum whole = model->loss(batch);
@@ -41,7 +41,7 @@ TEST(MnistNet, LossIsASumOverSamples) {
 }
 
 TEST(MnistNet, EvaluateCountsWhatIsRight) {
-  const auto model = find_model("mnist-net").make(1);
+  const auto model = find_model("mnist-net").make({.seed = 1});
   model->module()->eval();
   const data::Batch batch = random_batch(50);
   const EvalSum eval = model->evaluate(batch);
@@ -57,7 +57,7 @@ TEST(MnistNet, EvaluateCountsWhatIsRight) {
 }
 
 TEST(MnistNet, DropoutWorksInTrainModeOnly) {
-  const auto model = find_model("mnist-net").make(1);
+  const auto model = find_model("mnist-net").make({.seed = 1});
   const data::Batch batch = random_batch(4);
   model->module()->train();
   EXPECT_NE(model->loss(batch).sum.item<double>(), model->loss(batch).sum.item<double>());

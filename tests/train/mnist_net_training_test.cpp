@@ -22,7 +22,7 @@ struct Result {
 };
 
 std::unique_ptr<models::Model> net_without_dropout() {
-  auto model = models::find_model("mnist-net").make(1);
+  auto model = models::find_model("mnist-net").make({.seed = 1});
   model->module()->apply([](torch::nn::Module& m) {
     if (auto* dropout = dynamic_cast<torch::nn::DropoutImpl*>(&m)) dropout->options.p(0);
   });
