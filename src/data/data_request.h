@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 namespace shoal::data {
 
@@ -16,7 +17,8 @@ struct DataRequest {
   std::string tokenizer = "gpt2";    // for text: gpt2 (built-in byte-pair encoding), bytes, or a folder with vocab.bpe
   std::int64_t mask_token = -1;      // masked LM: the id of [MASK]; -1: the last of the vocabulary
   double mask_probability = 0.15;    // masked LM: of a token to be predicted
-  std::uint64_t seed = 1;            // masked LM: of the masks, which depend on (seed, sample) alone
+  std::vector<std::int64_t> special_tokens = {};  // masked LM: never predicted; [MASK] is not, anyway
+  std::uint64_t seed = 1;  // masked LM: of the masks, which depend on (seed, epoch, sample) alone
 };
 
 }  // namespace shoal::data

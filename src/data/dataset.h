@@ -22,6 +22,11 @@ class Dataset {
   // The samples of these numbers in [0, size()), in this order, on the host. At least one. Safe to call from several
   // threads.
   virtual Batch batch(std::span<const std::int64_t> indices) const = 0;
+  // The same for training in epoch `epoch` (from 0), for datasets whose samples look different each time (masks,
+  // augmentation). What they look like depends on (seed, epoch, sample) alone; batch() is that of epoch 0.
+  virtual Batch epoch_batch(std::int64_t /*epoch*/, std::span<const std::int64_t> indices) const {
+    return batch(indices);
+  }
   // Of the contents: equal on every rank, and after a restart.
   virtual std::uint32_t fingerprint() const = 0;
 };
