@@ -33,7 +33,7 @@ CONFINED = [
 ]
 # What breaks when LibTorch changes stays in one place.
 INTERNALS = re.compile(r"\b(StorageImpl|DispatchKey|grad_accumulator)\b")
-INTERNALS_HOME = re.compile(r"^src/fsdp/torch_internals\.")
+INTERNALS_HOME = re.compile(r"^src/fsdp/torch_internals\w*\.")
 
 MAX_HEADER, MAX_FILE, MAX_FUNCTION = 150, 300, 40
 
