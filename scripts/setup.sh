@@ -14,7 +14,7 @@ usage() {
 Usage: scripts/setup.sh [--preset P] [--interop] [--programs | --no-build] [-j N]
 
   --preset P   CMake preset: release (default), dev, cuda, asan, tsan; the build goes to build/P
-  --interop    also installs Python's PyTorch, NumPy and h5py, which the interop tests compare with
+  --interop    also installs Python's PyTorch, transformers, h5py, …, which the interop tests compare with
   --programs   builds the programs alone, without tests and benchmarks
   --no-build   stops after configuring
   -j N         compile N files at once (default: the number of cores)
@@ -156,10 +156,15 @@ wanted_torch() {
   fi
 }
 
+# What the folder says when it holds that much: for "all", which list of packages it was filled from.
+stamp_of() {
+  case $1 in all) echo "all $(cksum <tests/interop/requirements.txt)" ;; cpu) echo cpu ;; esac
+}
+
 have_torch() {
   local stamp
   stamp=$(cat "$venv/shoal-complete" 2>/dev/null) || return 1
-  [[ $stamp == all || $stamp == "$1" ]]
+  [[ $stamp == "$(stamp_of "$1")" || ($1 == cpu && $stamp == all*) ]]
 }
 
 find_python() {
@@ -194,7 +199,7 @@ fill_venv() {
   else
     run_logged pip "${pip[@]}" --no-deps "${cpu_wheels[@]}"
   fi
-  echo "$kind" >"$venv/shoal-complete"
+  stamp_of "$kind" >"$venv/shoal-complete"
 }
 
 provide_torch() {
