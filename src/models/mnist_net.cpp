@@ -29,7 +29,9 @@ struct NetImpl : nn::Module {
     x = torch::relu(conv2(x));
     x = dropout1(torch::max_pool2d(x, 2));
     x = torch::relu(fc1(torch::flatten(x, 1)));
-    return torch::log_softmax(fc2(dropout2(x)), 1);
+    const at::Tensor scores = fc2(dropout2(x));
+    const bool narrow = scores.element_size() < 4;  // 16-bit parameters: the loss is fp32 all the same
+    return torch::log_softmax(scores, 1, narrow ? at::kFloat : scores.scalar_type());
   }
 };
 TORCH_MODULE(Net);
