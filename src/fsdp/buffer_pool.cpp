@@ -14,7 +14,7 @@ at::Tensor BufferPool::acquire(std::int64_t numel, at::ScalarType dtype) {
     buffer = std::move(*fits);
     free_.erase(fits);
   } else {
-    buffer = at::empty({bytes}, at::TensorOptions(device_).dtype(at::kByte));
+    buffer = at::empty({bytes}, at::TensorOptions(device_).dtype(at::kByte).pinned_memory(pinned_));
     bytes_ += bytes;
   }
   // The view starts at the buffer's first byte, so its storage tells release() how large the buffer is.

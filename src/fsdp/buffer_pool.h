@@ -1,5 +1,5 @@
-// Memory for what is whole only for a while: unsharded parameters and gradients. Buffers are kept and used again, so
-// that after the first steps nothing is allocated.
+// Memory for what is there only for a while: unsharded parameters, gradients. Buffers are kept and used again, so that
+// after the first steps nothing is allocated.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,7 +11,8 @@ namespace shoal::fsdp {
 
 class BufferPool {
  public:
-  explicit BufferPool(at::Device device) : device_(device) {}
+  // `pinned`: host memory that a GPU copies from and to by itself.
+  explicit BufferPool(at::Device device, bool pinned = false) : device_(device), pinned_(pinned) {}
 
   // A 1-D tensor of exactly `numel` elements with undefined content. It goes back by release().
   at::Tensor acquire(std::int64_t numel, at::ScalarType dtype);
@@ -21,6 +22,7 @@ class BufferPool {
 
  private:
   at::Device device_;
+  bool pinned_;
   std::vector<at::Tensor> free_;  // of bytes, smallest first
   std::int64_t bytes_ = 0;
 };

@@ -1,9 +1,8 @@
 #include "fsdp/flat_parameter.h"
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/empty.h>
+#include <ATen/ops/where.h>
 
-#include <algorithm>
 #include <utility>
 
 #include "core/check.h"
@@ -24,8 +23,8 @@ std::vector<std::int64_t> numels(const std::vector<ModuleParameter>& parameters)
   return n;
 }
 
-at::ScalarType master_type(at::ScalarType type) {
-  return type == at::kHalf || type == at::kBFloat16 ? at::kFloat : type;
+ShardLayout layout_of(const std::vector<ModuleParameter>& parameters, const comm::DeviceMesh& mesh) {
+  return ShardLayout(numels(parameters), mesh.shard_size(), kShardAlignment);
 }
 
 std::string unavailable(const std::string& unit) {
@@ -34,56 +33,80 @@ std::string unavailable(const std::string& unit) {
       unit);
 }
 
+// A contiguous copy of the module's own values.
+at::Tensor initial_values(const at::Tensor& parameter) {
+  return parameter.detach().clone(at::MemoryFormat::Contiguous);
+}
+
+void broadcast_from_first(comm::DeviceMesh& mesh, const at::Tensor& values) {
+  if (values.numel() == 0) return;
+  for (comm::ProcessGroup* group : {&mesh.shard(), &mesh.replicate()})
+    group->broadcast(values.data_ptr(), values.numel(), dtype_of(values.scalar_type()), 0)->wait();
+}
+
 }  // namespace
 
 FlatParameter::FlatParameter(torch_internals::StorageOwner& owner, Unit& unit, std::vector<ModuleParameter> parameters,
-                             comm::DeviceMesh& mesh, BufferPool& pool)
-    : StorageUser(owner, ShardLayout(numels(parameters), mesh.shard_size(), kShardAlignment).padded_numel(),
-                  parameters.at(0).tensor.scalar_type(), parameters.at(0).tensor.device(), unavailable(unit.name())),
+                             const FlatContext& context)
+    : StorageUser(owner, layout_of(parameters, context.mesh).padded_numel(),
+                  flat_dtypes(parameters.at(0).tensor.scalar_type(), context.options).params,
+                  parameters.at(0).tensor.device(), unavailable(unit.name())),
       unit_(&unit),
       parameters_(std::move(parameters)),
-      mesh_(&mesh),
-      pool_(&pool),
-      trained_(parameters_[0].tensor.requires_grad()),
-      layout_(numels(parameters_), mesh.shard_size(), kShardAlignment),
-      has_gradient_(parameters_.size(), 0) {
+      mesh_(&context.mesh),
+      pool_(&context.device_pool),
+      dtypes_(flat_dtypes(parameters_[0].tensor.scalar_type(), context.options)),
+      layout_(layout_of(parameters_, context.mesh)) {
   const at::NoGradGuard no_grad;
-  const auto options = parameters_[0].tensor.options().requires_grad(false);
-  unsharded_ = whole() ? at::empty({layout_.padded_numel()}, options)
-                       : pool.acquire(layout_.padded_numel(), flat().scalar_type());
-  unsharded_.narrow(0, layout_.numel(), layout_.padded_numel() - layout_.numel()).zero_();
-  lend_memory(unsharded_.data_ptr());
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    at::Tensor& tensor = parameters_[i].tensor;
-    const Range place = layout_.tensor(i);
-    const at::Tensor view = flat().narrow(0, place.begin, place.count).view(tensor.sizes());
-    view.copy_(tensor);
-    tensor.set_data(view);
-  }
-  const at::ScalarType kept = master_type(flat().scalar_type());
-  if (whole() && kept == flat().scalar_type()) {
-    master_ = compute_ = unsharded_;
-  } else {
-    const Range mine = layout_.shard(mesh.shard().rank());
-    master_ = unsharded_.narrow(0, mine.begin, mine.count).to(kept, false, true);
-    compute_ = kept == flat().scalar_type() ? master_ : unsharded_.narrow(0, mine.begin, mine.count).clone();
-  }
+  make_shards(context.options);
+  for (std::size_t i = 0; i < parameters_.size(); ++i) take_over(i, context.options);
+  master_changed();
+  if (!parameters_[0].tensor.requires_grad()) return;
+  const bool on_device = master_.device() == flat().device();
+  gradients_ = std::make_unique<FlatGradient>(
+      layout_, dtypes_, *mesh_, context.device_pool, on_device ? context.device_pool : context.host_pool,
+      FlatGradient::Options{.deterministic = context.options.deterministic, .scatters = mesh_->shard_size() > 1});
 }
 
 FlatParameter::~FlatParameter() = default;
 
-void FlatParameter::broadcast_from_first() {
-  const DType dtype = dtype_of(unsharded_.scalar_type());
-  mesh_->shard().broadcast(unsharded_.data_ptr(), layout_.padded_numel(), dtype, 0)->wait();
-  mesh_->replicate().broadcast(unsharded_.data_ptr(), layout_.padded_numel(), dtype, 0)->wait();
-  keep_shard_of_unsharded();
+void FlatParameter::make_shards(const FullyShardOptions& options) {
+  const at::Device device = flat().device();
+  const bool host_master = options.offload != Offload::none && !device.is_cpu();
+  const bool host_compute = host_master && options.offload == Offload::params;
+  permanent_ = mesh_->shard_size() == 1 && !host_compute;
+  compute_ = zeros_on(device, host_compute, layout_.shard_numel(), dtypes_.params);
+  const bool same = dtypes_.masters == dtypes_.params && host_master == host_compute;
+  master_ = same ? compute_ : zeros_on(device, host_master, layout_.shard_numel(), dtypes_.masters);
+  if (!permanent_) return;
+  unsharded_ = compute_;
+  lend_memory(unsharded_.data_ptr());
+}
+
+void FlatParameter::take_over(std::size_t index, const FullyShardOptions& options) {
+  at::Tensor& parameter = parameters_[index].tensor;
+  const at::Tensor values = initial_values(parameter);
+  if (options.sync_module_states) broadcast_from_first(*mesh_, values);
+  const TensorSlice mine = layout_.slice(index, mesh_->shard().rank());
+  master_.narrow(0, mine.shard_begin, mine.count).copy_(values.flatten().narrow(0, mine.tensor_begin, mine.count));
+  const Range place = layout_.tensor(index);
+  parameter.set_data(flat().narrow(0, place.begin, place.count).view(parameter.sizes()));
 }
 
 void FlatParameter::start_unshard() {
   if (has_memory() || gathering_) return;
-  unsharded_ = pool_->acquire(layout_.padded_numel(), flat().scalar_type());
-  gathering_ = mesh_->shard().all_gather(compute_.data_ptr(), unsharded_.data_ptr(), layout_.shard_numel(),
-                                         dtype_of(flat().scalar_type()));
+  unsharded_ = pool_->acquire(layout_.padded_numel(), dtypes_.params);
+  const void* send = compute_.data_ptr();
+  if (compute_.device() != unsharded_.device()) {
+    // The collective starts after what is queued here, and takes this rank's part from its place.
+    const at::NoGradGuard no_grad;
+    const Range mine = layout_.shard(mesh_->shard().rank());
+    const at::Tensor place = unsharded_.narrow(0, mine.begin, mine.count);
+    place.copy_(compute_, /*non_blocking=*/true);
+    upload_.record(place.device());
+    send = place.data_ptr();
+  }
+  gathering_ = mesh_->shard().all_gather(send, unsharded_.data_ptr(), layout_.shard_numel(), dtype_of(dtypes_.params));
 }
 
 void FlatParameter::finish_unshard() {
@@ -94,7 +117,7 @@ void FlatParameter::finish_unshard() {
 }
 
 void FlatParameter::reshard() {
-  if (whole()) return;
+  if (permanent_) return;
   finish_unshard();
   if (!has_memory()) return;
   take_memory();
@@ -104,8 +127,8 @@ void FlatParameter::reshard() {
 void FlatParameter::master_changed() {
   if (compute_.is_same(master_)) return;
   const at::NoGradGuard no_grad;
+  upload_.wait();
   compute_.copy_(master_);
-  if (whole() && has_memory()) unsharded_.copy_(master_);
 }
 
 void FlatParameter::keep_shard_of_unsharded() {
@@ -113,13 +136,11 @@ void FlatParameter::keep_shard_of_unsharded() {
   if (master_.is_same(unsharded_)) return;
   const at::NoGradGuard no_grad;
   const Range mine = layout_.shard(mesh_->shard().rank());
-  master_.copy_(unsharded_.narrow(0, mine.begin, mine.count));
-  if (!compute_.is_same(master_)) compute_.copy_(unsharded_.narrow(0, mine.begin, mine.count));
-}
-
-void FlatParameter::expect_gradients() {
-  std::fill(has_gradient_.begin(), has_gradient_.end(), 0);
-  missing_ = trained_ ? parameters_.size() : 0;
+  const at::Tensor now = unsharded_.narrow(0, mine.begin, mine.count).to(master_.device());
+  // What nobody wrote to keeps the digits that operators do not see.
+  master_.copy_(at::where(now.eq(master_.to(now.scalar_type())), master_, now.to(master_.scalar_type())));
+  upload_.wait();
+  compute_.copy_(master_);
 }
 
 void FlatParameter::collect_gradient(std::size_t index) {
@@ -129,77 +150,16 @@ void FlatParameter::collect_gradient(std::size_t index) {
   SHOAL_CHECK(gradient.layout() == at::kStrided, OptionError,
               "parameter '{}' has a sparse gradient; FSDP needs dense ones (for an embedding: sparse=false)",
               parameters_[index].fqn);
-  SHOAL_ASSERT(!has_gradient_[index]);  // an accumulator fires once a backward pass
-  const at::NoGradGuard no_grad;
-  if (!whole_gradient_.defined()) whole_gradient_ = pool_->acquire(layout_.padded_numel(), flat().scalar_type());
-  const Range place = layout_.tensor(index);
-  const at::Tensor to = whole_gradient_.narrow(0, place.begin, place.count).view(gradient.sizes());
-  to.copy_(gradient);
-  has_gradient_[index] = 1;
-  --missing_;
-}
-
-void FlatParameter::start_reduce() {
-  const at::NoGradGuard no_grad;
-  if (!whole_gradient_.defined()) whole_gradient_ = pool_->acquire(layout_.padded_numel(), flat().scalar_type());
-  for (std::size_t i = 0; i < parameters_.size(); ++i)
-    if (!has_gradient_[i]) whole_gradient_.narrow(0, layout_.tensor(i).begin, layout_.tensor(i).count).zero_();
-  whole_gradient_.narrow(0, layout_.numel(), layout_.padded_numel() - layout_.numel()).zero_();
-  missing_ = 0;
-  if (whole()) return;
-  incoming_gradient_ = pool_->acquire(layout_.shard_numel(), flat().scalar_type());
-  reducing_ =
-      mesh_->reduce().reduce_scatter(whole_gradient_.data_ptr(), incoming_gradient_.data_ptr(), layout_.shard_numel(),
-                                     dtype_of(flat().scalar_type()), comm::ReduceOp::sum);
-}
-
-void FlatParameter::finish_reduce() {
-  if (whole()) {
-    if (whole_gradient_.defined()) accumulate(whole_gradient_);
-  } else if (reducing_) {
-    reducing_->wait();
-    reducing_.reset();
-    accumulate(incoming_gradient_);
-    if (incoming_gradient_.defined()) pool_->release(std::exchange(incoming_gradient_, {}));
-  }
-  drop_whole_gradient();
-}
-
-// Sums over micro-steps are kept in the master's precision. Takes `shard_gradient` over where it can.
-void FlatParameter::accumulate(at::Tensor& shard_gradient) {
-  const at::NoGradGuard no_grad;
-  if (gradient_.defined()) {
-    SHOAL_CHECK(
-        !replicas_summed_ || mesh_->replicate_size() == 1, InternalError,
-        "run() was called between grad_norm() and the optimizer's step: the replicas' sum would be counted twice");
-    gradient_.add_(shard_gradient);
-  } else if (shard_gradient.scalar_type() == master_.scalar_type()) {
-    gradient_ = std::exchange(shard_gradient, {});
-  } else {
-    gradient_ = pool_->acquire(layout_.shard_numel(), master_.scalar_type());
-    gradient_.copy_(shard_gradient);
-  }
-  replicas_summed_ = mesh_->replicate_size() == 1;
+  gradients_->collect(index, gradient);
 }
 
 const at::Tensor& FlatParameter::gradient() {
-  if (gradient_.defined() && !replicas_summed_) {
-    mesh_->replicate()
-        .all_reduce(gradient_.data_ptr(), gradient_.numel(), dtype_of(gradient_.scalar_type()), comm::ReduceOp::sum)
-        ->wait();
-    replicas_summed_ = true;
-  }
-  return gradient_;
-}
-
-void FlatParameter::drop_whole_gradient() {
-  if (whole_gradient_.defined()) pool_->release(std::exchange(whole_gradient_, {}));
+  static const at::Tensor none;
+  return gradients_ ? gradients_->value() : none;
 }
 
 void FlatParameter::drop_gradients() {
-  drop_whole_gradient();
-  if (gradient_.defined()) pool_->release(std::exchange(gradient_, {}));
-  replicas_summed_ = true;
+  if (gradients_) gradients_->drop();
 }
 
 StateDict FlatParameter::state_dict(const std::string& prefix, const at::Tensor& values) const {
@@ -207,7 +167,7 @@ StateDict FlatParameter::state_dict(const std::string& prefix, const at::Tensor&
   const std::int64_t width = values.element_size();
   auto* base = host_memory(values, state);
   const std::string rule =
-      fmt::format("{}:{}{}", unit_->name(), name_of(dtype_of(flat().scalar_type())), trained_ ? "" : ":frozen");
+      fmt::format("{}:{}{}", unit_->name(), name_of(dtype_of(dtypes_.module)), trained() ? "" : ":frozen");
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const TensorSlice slice = layout_.slice(i, mesh_->shard().rank());
     ShardedTensor tensor;

@@ -1,8 +1,9 @@
 // The parameters of one unit that share a dtype and are all trained or all frozen, as one flat buffer.
 //
 // Each rank of the shard group owns one shard of it: the master elements (fp32 for 16-bit parameters) that the
-// optimizer works on. The whole buffer has memory only between unshard and reshard; the module's parameters are views
-// of it. Where the shard group is one rank, the whole buffer is the shard and stays.
+// optimizer works on, and the same elements as operators see them, which are gathered. The whole buffer has memory only
+// between unshard and reshard; the module's parameters are views of it. Where the shard group is one rank, the whole
+// buffer is the shard and stays, unless that is what lives on the host.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,6 +14,8 @@
 
 #include "comm/device_mesh.h"
 #include "fsdp/buffer_pool.h"
+#include "fsdp/flat_gradient.h"
+#include "fsdp/fully_shard.h"
 #include "fsdp/torch_internals.h"
 #include "shard/shard_layout.h"
 #include "shard/state_dict.h"
@@ -27,69 +30,71 @@ struct ModuleParameter {
   at::Tensor tensor;
 };
 
+// What the flat parameters of a module share.
+struct FlatContext {
+  comm::DeviceMesh& mesh;
+  BufferPool& device_pool;
+  BufferPool& host_pool;  // for shards of gradients, where the options keep them on the host
+  const FullyShardOptions& options;
+};
+
 class FlatParameter final : public torch_internals::StorageUser {
  public:
-  // All of `parameters` have one dtype and device. `unit` outlives this. Takes over their values.
+  // All of `parameters` have one dtype and device. `unit` and what `context` refers to outlive this. Takes over their
+  // values, unrounded, and makes them tensors of the policy's type; one of them at a time is whole. Collective over the
+  // mesh where options.sync_module_states gives everybody the values of rank 0.
   FlatParameter(torch_internals::StorageOwner& owner, Unit& unit, std::vector<ModuleParameter> parameters,
-                comm::DeviceMesh& mesh, BufferPool& pool);
+                const FlatContext& context);
   ~FlatParameter() override;
 
   Unit& unit() const { return *unit_; }
-  bool trained() const { return trained_; }
+  bool trained() const { return gradients_ != nullptr; }
   const ShardLayout& layout() const { return layout_; }
+  const FlatDtypes& dtypes() const { return dtypes_; }  // as asked for
   const std::vector<ModuleParameter>& parameters() const { return parameters_; }
 
-  // This rank's shard: layout().shard_numel() elements, padding zero.
+  // This rank's shard: layout().shard_numel() elements, padding zero. On the host where that is offloaded.
   const at::Tensor& master() const { return master_; }
-  // Its gradient, summed over all micro-steps and ranks; undefined where there is none yet.
+  // Its gradient, summed over all micro-steps and ranks; undefined where there is none yet. See FlatGradient::value().
   const at::Tensor& gradient();
 
-  // Collective over the mesh's shard group. Everybody's values become those of its rank 0, then of replica 0.
-  void broadcast_from_first();
-
+  // Whether the whole buffer always has memory: unshard and reshard do nothing.
+  bool permanent() const { return permanent_; }
   // Collective over the shard group. finish_unshard() must follow start_unshard().
   void start_unshard();
   void finish_unshard();
   void reshard();
   // What the optimizer or a restart wrote into master() becomes what the next unshard gathers.
   void master_changed();
-  // The whole buffer, which must be unsharded, becomes the new value of this rank's shard.
+  // The elements of the whole buffer, which must be unsharded, that were written to become this rank's shard.
   void keep_shard_of_unsharded();
 
+  FlatGradient* gradients() const { return gradients_.get(); }  // null for frozen parameters
   // Takes the gradient of parameter `index` out of its .grad.
   void collect_gradient(std::size_t index);
-  std::size_t gradients_missing() const { return missing_; }
-  void expect_gradients();
-  // Collective over the shard group. Parameters without a gradient count as zero.
-  void start_reduce();
-  void finish_reduce();
-  void drop_gradients();       // all of this step
-  void drop_whole_gradient();  // what was collected but not reduced
+  void drop_gradients();  // all of this step
 
   // One entry a parameter, named prefix + FQN, pointing into `values`, which is cut like master(); where that is the
   // memory of a GPU, into a copy that is written back by StateDict::loaded().
   StateDict state_dict(const std::string& prefix, const at::Tensor& values) const;
 
  private:
-  bool whole() const { return mesh_->shard_size() == 1; }
-  void accumulate(at::Tensor& shard_gradient);
+  void make_shards(const FullyShardOptions& options);
+  void take_over(std::size_t index, const FullyShardOptions& options);
 
   Unit* unit_;
   std::vector<ModuleParameter> parameters_;
   comm::DeviceMesh* mesh_;
   BufferPool* pool_;
-  bool trained_;
+  FlatDtypes dtypes_;
   ShardLayout layout_;
+  bool permanent_ = false;
   at::Tensor master_;   // what the optimizer sees
-  at::Tensor compute_;  // master_ in the parameters' dtype; the same tensor where the dtypes agree
+  at::Tensor compute_;  // master_ in the parameters' dtype; the same tensor where dtypes and devices agree
+  DeviceMark upload_;   // the last copy of a compute_ on the host to the device
   at::Tensor unsharded_;
   std::unique_ptr<comm::Work> gathering_;
-
-  std::vector<char> has_gradient_;
-  std::size_t missing_ = 0;
-  at::Tensor whole_gradient_, incoming_gradient_, gradient_;
-  std::unique_ptr<comm::Work> reducing_;
-  bool replicas_summed_ = true;  // gradient_ holds the sum over the replicate group
+  std::unique_ptr<FlatGradient> gradients_;
 };
 
 }  // namespace shoal::fsdp

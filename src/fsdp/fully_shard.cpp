@@ -9,6 +9,7 @@
 
 #include "core/check.h"
 #include "core/hash.h"
+#include "fsdp/mixed_precision.h"
 #include "fsdp/module_state.h"
 #include "fsdp/runtime.h"
 
@@ -69,15 +70,22 @@ Plan make_plan(Module& root, const WrapPolicy& policy) {
   return plan;
 }
 
+std::string text_of(at::ScalarType module_dtype, const FullyShardOptions& options) {
+  const FlatDtypes types = flat_dtypes(module_dtype, options);
+  return fmt::format("{} as {} reduced in {}", c10::toString(types.module), c10::toString(types.params),
+                     c10::toString(types.reduced));
+}
+
 std::string description(const Plan& plan, const FullyShardOptions& options) {
-  std::string text = fmt::format("reshard_after_forward={}\n", options.reshard_after_forward);
+  std::string text =
+      fmt::format("reshard_after_forward={}, deterministic={}\n", options.reshard_after_forward, options.deterministic);
   for (const std::string& fqn : plan.unit_fqns) {
     const auto unit = plan.units.find(fqn);
     if (unit == plan.units.end()) continue;
     for (const ModuleParameter& p : unit->second)
-      text += fmt::format("parameter '{}' of unit '{}': {} {}{}\n", p.fqn, fqn, c10::toString(p.tensor.scalar_type()),
-                          fmt::format("[{}]", fmt::join(p.tensor.sizes(), ", ")),
-                          p.tensor.requires_grad() ? "" : ", frozen");
+      text += fmt::format(
+          "parameter '{}' of unit '{}': {} {}{}\n", p.fqn, fqn, text_of(p.tensor.scalar_type(), options),
+          fmt::format("[{}]", fmt::join(p.tensor.sizes(), ", ")), p.tensor.requires_grad() ? "" : ", frozen");
   }
   return text;
 }
@@ -109,6 +117,7 @@ FullyShardedModule::~FullyShardedModule() = default;
 
 std::unique_ptr<FullyShardedModule> fully_shard(std::shared_ptr<Module> module, comm::DeviceMesh& mesh,
                                                 const WrapPolicy& policy, const FullyShardOptions& options) {
+  check_mixed_precision(options);
   Plan plan = make_plan(*module, policy);
   SHOAL_CHECK(!plan.units.empty(), OptionError, "the model has no parameters: there is nothing to shard");
   check_same_on_all_ranks(mesh.world(), description(plan, options));
@@ -117,11 +126,16 @@ std::unique_ptr<FullyShardedModule> fully_shard(std::shared_ptr<Module> module, 
   for (const std::string& fqn : plan.unit_fqns)
     if (const auto unit = plan.units.find(fqn); unit != plan.units.end()) runtime->add_unit(fqn, unit->second);
   auto state = std::make_unique<ModuleState>(module, *runtime, policy.text(), std::move(plan.aliases));
+  state->cast_buffers();
   if (options.sync_module_states) state->broadcast_buffers();
+  state->check_dtypes();
   return std::unique_ptr<FullyShardedModule>(new FullyShardedModule(std::move(runtime), std::move(state)));
 }
 
 void FullyShardedModule::run(const std::function<void()>& body) { runtime_->run(body); }
+void FullyShardedModule::set_requires_gradient_sync(bool sync) { runtime_->set_requires_gradient_sync(sync); }
+void FullyShardedModule::set_requires_all_reduce(bool all_reduce) { runtime_->set_requires_all_reduce(all_reduce); }
+std::int64_t FullyShardedModule::unsynced_gradient_bytes() const { return runtime_->unsynced_gradient_bytes(); }
 double FullyShardedModule::grad_norm(double grad_scale) { return state_->grad_norm(grad_scale); }
 void FullyShardedModule::zero_grad() { runtime_->drop_gradients(); }
 void FullyShardedModule::summon_full_params(const std::function<void()>& body, bool write_back) {
@@ -129,6 +143,7 @@ void FullyShardedModule::summon_full_params(const std::function<void()>& body, b
 }
 void FullyShardedModule::sync_buffers() { state_->sync_buffers(); }
 StateDict FullyShardedModule::state_dict() { return state_->state_dict(); }
+std::string FullyShardedModule::dtypes() const { return state_->dtypes(); }
 
 std::string FullyShardedModule::print() const { return state_->print(); }
 std::int64_t FullyShardedModule::parameter_count() const { return state_->parameter_count(); }

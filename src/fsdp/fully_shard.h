@@ -104,6 +104,9 @@ class FullyShardedModule {
 
   std::string print() const;             // the module tree with its units, as --print-model shows it
   std::int64_t parameter_count() const;  // elements of all parameters, tied ones once
+  // What the tensors are, for a line at start: "parameters bfloat16, masters float32, gradients reduced in float32,
+  // buffers float32".
+  std::string dtypes() const;
 
   Runtime& runtime() { return *runtime_; }
 

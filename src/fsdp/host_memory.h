@@ -1,16 +1,43 @@
-// Tensors of any device as regions of a StateDict, which points to host memory.
+// Memory of the host beside a GPU: what offloaded tensors live in, what a StateDict points to, and copies to it that
+// run while the host goes on.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <cstddef>
+#include <memory>
 
 #include "shard/state_dict.h"
+
+namespace c10 {
+struct Event;
+}
 
 namespace shoal::fsdp {
 
 // The elements of contiguous `tensor` on the host: its own memory, or for a device's tensor a copy that `state` owns
 // and writes back when it is loaded.
 std::byte* host_memory(const at::Tensor& tensor, StateDict& state);
+
+// Zeros on `device`, or with `on_host` in memory of the host, pinned where `device` is a GPU.
+at::Tensor zeros_on(at::Device device, bool on_host, std::int64_t numel, at::ScalarType dtype);
+
+// Ends when what was queued for a device before record() is done.
+class DeviceMark {
+ public:
+  DeviceMark();
+  ~DeviceMark();
+  DeviceMark(const DeviceMark&) = delete;
+  DeviceMark& operator=(const DeviceMark&) = delete;
+
+  // Marks this thread's current stream of `device`. Nothing where that is the CPU.
+  void record(at::Device device);
+  // Blocks the host; returns at once where nothing was recorded since the last wait.
+  void wait();
+
+ private:
+  std::unique_ptr<c10::Event> event_;
+  bool pending_ = false;
+};
 
 }  // namespace shoal::fsdp

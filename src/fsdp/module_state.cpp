@@ -1,13 +1,17 @@
 #include "fsdp/module_state.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <torch/nn/module.h>
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
+#include <set>
+#include <string_view>
 #include <unordered_map>
 #include <unordered_set>
 
+#include "core/check.h"
 #include "fsdp/host_memory.h"
 #include "fsdp/runtime.h"
 #include "optim/device.h"
@@ -86,6 +90,48 @@ StateDict ModuleState::state_dict() const {
   }
   for (const auto& [alias, name] : aliases_) state.aliases.emplace_back("model/" + alias, "model/" + name);
   return state;
+}
+
+void ModuleState::cast_buffers() const {
+  const std::optional<at::ScalarType> type = runtime_->options().mixed_precision.buffer_dtype;
+  if (!type) return;
+  const at::NoGradGuard no_grad;
+  for (const auto& [fqn, buffer] : buffers())
+    if (buffer.is_floating_point() && buffer.scalar_type() != *type) buffer.set_data(buffer.to(*type));
+}
+
+std::string ModuleState::dtypes() const {
+  std::set<std::string_view> parameters, masters, reduced, floating_buffers;
+  const auto add = [](std::set<std::string_view>& names, at::ScalarType type) {
+    names.insert(name_of(dtype_of(type)));
+  };
+  runtime_->for_each_flat([&](const FlatParameter& flat) {
+    for (const ModuleParameter& p : flat.parameters()) add(parameters, p.tensor.scalar_type());
+    add(masters, flat.master().scalar_type());
+    if (const FlatGradient* gradient = flat.gradients()) add(reduced, gradient->reduced_dtype());
+  });
+  for (const auto& [fqn, buffer] : buffers())
+    if (buffer.is_floating_point()) add(floating_buffers, buffer.scalar_type());
+  std::string text =
+      fmt::format("parameters {}, masters {}", fmt::join(parameters, " and "), fmt::join(masters, " and "));
+  if (!reduced.empty()) text += fmt::format(", gradients reduced in {}", fmt::join(reduced, " and "));
+  if (!floating_buffers.empty()) text += fmt::format(", buffers {}", fmt::join(floating_buffers, " and "));
+  return text;
+}
+
+void ModuleState::check_dtypes() const {
+  const auto check = [](const char* what, const std::string& name, at::ScalarType is, at::ScalarType asked) {
+    SHOAL_CHECK(is == asked, InternalError, "{} '{}' is {}, where {} was asked for", what, name, c10::toString(is),
+                c10::toString(asked));
+  };
+  runtime_->for_each_flat([&](const FlatParameter& flat) {
+    for (const ModuleParameter& p : flat.parameters())
+      check("parameter", p.fqn, p.tensor.scalar_type(), flat.dtypes().params);
+    check("the master of unit", flat.unit().name(), flat.master().scalar_type(), flat.dtypes().masters);
+  });
+  const std::optional<at::ScalarType> type = runtime_->options().mixed_precision.buffer_dtype;
+  for (const auto& [fqn, buffer] : buffers())
+    if (type && buffer.is_floating_point()) check("buffer", fqn, buffer.scalar_type(), *type);
 }
 
 void ModuleState::broadcast_buffers() const {

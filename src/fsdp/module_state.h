@@ -26,6 +26,11 @@ class ModuleState {
   ModuleState(std::shared_ptr<torch::nn::Module> module, Runtime& runtime, std::string policy,
               std::vector<std::pair<std::string, std::string>> aliases);
 
+  // Floating buffers become what the policy asks for, each tensor staying the object that the module knows.
+  void cast_buffers() const;
+  std::string dtypes() const;  // see FullyShardedModule
+  void check_dtypes() const;   // InternalError where a tensor's type is not the one that the policy asks for
+
   StateDict state_dict() const;               // parameters and buffers in the module's order
   void broadcast_buffers() const;             // collective over the mesh; everybody's become rank 0's
   void sync_buffers() const;                  // collective over the mesh; see FullyShardedModule

@@ -22,7 +22,11 @@ constexpr std::size_t kReductionsInFlight = 2;
 }  // namespace
 
 Runtime::Runtime(comm::DeviceMesh& mesh, const FullyShardOptions& options, at::Device device)
-    : mesh_(&mesh), options_(options), pool_(device), order_(mesh.world(), unit_names_) {}
+    : mesh_(&mesh),
+      options_(options),
+      pool_(device),
+      host_pool_(at::kCPU, !device.is_cpu()),
+      order_(mesh.world(), unit_names_) {}
 
 Runtime::~Runtime() = default;
 
@@ -31,10 +35,9 @@ void Runtime::add_unit(const std::string& fqn, const std::vector<ModuleParameter
   std::map<std::pair<at::ScalarType, bool>, std::vector<ModuleParameter>> kinds;
   for (const ModuleParameter& p : parameters) kinds[{p.tensor.scalar_type(), p.tensor.requires_grad()}].push_back(p);
   for (auto& [kind, members] : kinds) {
-    unit->flats().push_back(std::make_unique<FlatParameter>(*this, *unit, std::move(members), *mesh_, pool_));
+    const FlatContext context{*mesh_, pool_, host_pool_, options_};
+    unit->flats().push_back(std::make_unique<FlatParameter>(*this, *unit, std::move(members), context));
     FlatParameter& flat = *unit->flats().back();
-    if (options_.sync_module_states) flat.broadcast_from_first();
-    flat.reshard();
     if (!flat.trained()) continue;
     for (std::size_t i = 0; i < flat.parameters().size(); ++i)
       hooks_.push_back(
@@ -44,16 +47,38 @@ void Runtime::add_unit(const std::string& fqn, const std::vector<ModuleParameter
   units_.push_back(std::move(unit));
 }
 
+void Runtime::set_requires_gradient_sync(bool sync) {
+  SHOAL_CHECK(!running_, InternalError, "set_requires_gradient_sync() inside run()");
+  SHOAL_CHECK(
+      sync || !options_.deterministic, OptionError,
+      "--deterministic needs gradients that are reduced in every micro-step: sums that a rank keeps are added up "
+      "in an order that depends on the number of ranks; take --accumulate-mode reduce");
+  sync_ = sync;
+}
+
+std::int64_t Runtime::unsynced_gradient_bytes() const {
+  std::int64_t bytes = 0;
+  for_each_flat([&](const FlatParameter& flat) { bytes += flat.trained() ? flat.gradients()->whole_bytes() : 0; });
+  return bytes;
+}
+
+// Where all parameters are always whole there is nothing to do for an operator.
+bool Runtime::intercepts() const {
+  bool comes_and_goes = false;
+  for_each_flat([&](const FlatParameter& flat) { comes_and_goes = comes_and_goes || !flat.permanent(); });
+  return comes_and_goes;
+}
+
 void Runtime::run(const std::function<void()>& body) {
   SHOAL_CHECK(!running_, InternalError, "FullyShardedModule::run() inside run()");
   SHOAL_CHECK(!broken_, CommunicationError,
               "the module cannot be run any more: communication with the other ranks failed before");
   running_ = true;
   try {
-    order_.begin(at::GradMode::is_enabled() ? 1 : 0);
+    order_.begin(at::GradMode::is_enabled() ? (sync_ ? 1 : 2) : 0);
     {
       std::optional<InterceptScope> intercept;
-      if (mesh_->shard_size() > 1) intercept.emplace();  // else everything is always whole
+      if (intercepts()) intercept.emplace();
       body();
     }
     order_.finish();
@@ -95,7 +120,7 @@ void Runtime::use(Unit& unit) {
 
 bool Runtime::may_reshard(const Unit& unit) const {
   if (&unit == active_ || unit.last_operator == operator_) return false;  // the operator about to run may need it
-  if (backward_pass_ >= 0) return unit.reduced;  // its gradients are still to come from operators that read it
+  if (backward_pass_ >= 0) return unit.finished;  // its gradients are still to come from operators that read it
   return options_.reshard_after_forward;
 }
 
@@ -139,7 +164,7 @@ void Runtime::gradient_arrived(FlatParameter& flat, std::size_t index) {
   const NoInterceptScope quiet;
   notice_backward();
   flat.collect_gradient(index);
-  if (!flat.unit().gradients_missing()) reduce(flat.unit());
+  if (!flat.unit().gradients_missing()) finish_backward_of(flat.unit());
 }
 
 void Runtime::reduce(Unit& unit) {
@@ -148,6 +173,11 @@ void Runtime::reduce(Unit& unit) {
   unit.start_reduce();
   reductions_.push_back(&unit);
   if (reductions_.size() > kReductionsInFlight) finish_oldest_reduction();
+}
+
+void Runtime::finish_backward_of(Unit& unit) {
+  unit.finished = true;
+  if (sync_) reduce(unit);
   if (unit.is_root()) return;  // the root stays whole: in backward it is used first and last
   unit.reshard();
   std::erase(live_, &unit);
@@ -155,15 +185,18 @@ void Runtime::reduce(Unit& unit) {
 }
 
 void Runtime::finish_oldest_reduction() {
-  reductions_.front()->finish_reduce();
+  Unit& unit = *reductions_.front();
   reductions_.pop_front();
+  mesh_->replicate().set_activity(unit.all_reduce_label());
+  unit.finish_reduce(all_reduce_);
 }
 
-// Units with unused parameters are reduced now, in the order of the units, with zeros for what did not come.
+// Units with unused parameters are reduced now, in the order of the units, with what earlier passes kept and zeros for
+// what never came.
 void Runtime::end_backward() {
   const NoInterceptScope quiet;
   for (const auto& unit : units_)
-    if (!unit->reduced) reduce(*unit);
+    if (!unit->finished) finish_backward_of(*unit);
   while (!reductions_.empty()) finish_oldest_reduction();
   backward_pass_ = -1;
 }
@@ -181,7 +214,7 @@ void Runtime::abort_run(bool peers_lost) noexcept {
   broken_ = broken_ || peers_lost;
   if (peers_lost) return;  // buffers may still be written by messages on their way
   try {
-    while (!reductions_.empty()) finish_oldest_reduction();
+    reductions_.clear();  // drop_gradients() waits for what is on its way
     reshard_all();
     drop_gradients();
   } catch (const std::exception& error) {

@@ -26,12 +26,16 @@ class Runtime final : public torch_internals::StorageOwner {
   void add_unit(const std::string& fqn, const std::vector<ModuleParameter>& parameters);
 
   void run(const std::function<void()>& body);
+  void set_requires_gradient_sync(bool sync);
+  void set_requires_all_reduce(bool all_reduce) { all_reduce_ = all_reduce; }
   void summon_full_params(const std::function<void()>& body, bool write_back);
   void drop_gradients();
 
   comm::DeviceMesh& mesh() const { return *mesh_; }
+  const FullyShardOptions& options() const { return options_; }
   const std::vector<std::unique_ptr<Unit>>& units() const { return units_; }
-  std::int64_t pool_bytes() const { return pool_.bytes(); }
+  std::int64_t unsynced_gradient_bytes() const;
+  std::int64_t pool_bytes() const { return pool_.bytes() + host_pool_.bytes(); }
   template <typename F>
   void for_each_flat(F&& each) const {
     for (const auto& unit : units_)
@@ -44,6 +48,8 @@ class Runtime final : public torch_internals::StorageOwner {
   void use(Unit& unit);
   void notice_backward();
   void gradient_arrived(FlatParameter& flat, std::size_t index);
+  bool intercepts() const;
+  void finish_backward_of(Unit& unit);
   void reduce(Unit& unit);
   void finish_oldest_reduction();
   void end_backward();
@@ -55,12 +61,13 @@ class Runtime final : public torch_internals::StorageOwner {
 
   comm::DeviceMesh* mesh_;
   FullyShardOptions options_;
-  BufferPool pool_;
+  BufferPool pool_, host_pool_;
   std::vector<std::unique_ptr<Unit>> units_;
   std::vector<std::string> unit_names_;
   std::vector<std::shared_ptr<void>> hooks_;
   UnitOrder order_;
 
+  bool sync_ = true, all_reduce_ = false;
   bool running_ = false, broken_ = false;
   int backward_pass_ = -1;
   std::int64_t operator_ = 0;

@@ -26,23 +26,22 @@ bool Unit::trained() const {
 }
 
 void Unit::expect_gradients() {
-  reduced = !trained();
-  for (const auto& flat : flats_) flat->expect_gradients();
+  finished = !trained();
+  for_each_gradient([](FlatGradient& gradient) { gradient.expect(); });
 }
 
 bool Unit::gradients_missing() const {
-  return std::any_of(flats_.begin(), flats_.end(), [](const auto& flat) { return flat->gradients_missing() > 0; });
+  bool missing = false;
+  for_each_gradient([&](const FlatGradient& gradient) { missing = missing || gradient.missing() > 0; });
+  return missing;
 }
 
 void Unit::start_reduce() {
-  reduced = true;
-  for (const auto& flat : flats_)
-    if (flat->trained()) flat->start_reduce();
+  for_each_gradient([](FlatGradient& gradient) { gradient.start_reduce(); });
 }
 
-void Unit::finish_reduce() {
-  for (const auto& flat : flats_)
-    if (flat->trained()) flat->finish_reduce();
+void Unit::finish_reduce(bool sum_replicas) {
+  for_each_gradient([&](FlatGradient& gradient) { gradient.finish_reduce(sum_replicas); });
 }
 
 }  // namespace shoal::fsdp

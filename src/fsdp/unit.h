@@ -15,12 +15,14 @@ class Unit {
       : fqn_(std::move(fqn)),
         index_(index),
         unshard_label_("the all-gather of unit '" + name() + "'"),
-        reduce_label_("the reduce-scatter of unit '" + name() + "'") {}
+        reduce_label_("the reduce-scatter of unit '" + name() + "'"),
+        all_reduce_label_("the sum over the replicas of unit '" + name() + "'") {}
 
   const std::string& fqn() const { return fqn_; }  // of its module; "" for the root
   std::string name() const { return fqn_.empty() ? "(root)" : fqn_; }
   const std::string& unshard_label() const { return unshard_label_; }  // for the message of a time-out
   const std::string& reduce_label() const { return reduce_label_; }
+  const std::string& all_reduce_label() const { return all_reduce_label_; }
   int index() const { return index_; }
   bool is_root() const { return fqn_.empty(); }
   std::vector<std::unique_ptr<FlatParameter>>& flats() { return flats_; }
@@ -35,16 +37,23 @@ class Unit {
   void expect_gradients();
   bool gradients_missing() const;
   void start_reduce();
-  void finish_reduce();
+  void finish_reduce(bool sum_replicas);
 
   // The number of the last operator that used the unit.
   std::int64_t last_operator = -1;
-  bool reduced = false;  // in the current backward pass
+  // In the current backward pass: its gradients have come, and been sent off where run()s do that.
+  bool finished = false;
 
  private:
   std::string fqn_;
   int index_;
-  std::string unshard_label_, reduce_label_;
+  std::string unshard_label_, reduce_label_, all_reduce_label_;
+  template <typename F>
+  void for_each_gradient(F&& each) const {
+    for (const auto& flat : flats_)
+      if (FlatGradient* gradient = flat->gradients()) each(*gradient);
+  }
+
   std::vector<std::unique_ptr<FlatParameter>> flats_;
 };
 
