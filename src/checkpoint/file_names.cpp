@@ -43,6 +43,17 @@ std::string escape(std::string_view name) {
   return escaped;
 }
 
+std::string unescape(std::string_view escaped) {
+  std::string name;
+  while (!escaped.empty()) {
+    const std::string_view code = escaped.substr(0, 3);
+    const char c = code == "%2F" ? '/' : code == "%25" ? '%' : code == "%2E" ? '.' : '\0';
+    name += c == '\0' ? escaped.front() : c;
+    escaped.remove_prefix(c == '\0' ? 1 : code.size());
+  }
+  return name;
+}
+
 }  // namespace
 
 std::string make_checkpoint_id() {
@@ -93,6 +104,8 @@ std::string consolidated_dataset_path(std::string_view tensor_name) {
   const SplitName name = split(tensor_name);
   return is_model_tensor(tensor_name) ? fmt::format("/{}", escape(name.parameter)) : shard_dataset_path(tensor_name);
 }
+
+std::string parameter_of_dataset(std::string_view path) { return unescape(path.substr(1)); }
 
 bool is_model_tensor(std::string_view tensor_name) { return tensor_name.starts_with(kModelPrefix); }
 

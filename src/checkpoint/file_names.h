@@ -46,6 +46,8 @@ std::string shard_file_name(std::string_view id, int rank);
 std::string shard_dataset_path(std::string_view tensor_name);
 // In a consolidated file: "/fc1.weight", "/optimizer/exp_avg/fc1.weight".
 std::string consolidated_dataset_path(std::string_view tensor_name);
+// The parameter whose dataset stands at the root of a consolidated file: "/fc1.weight" → "fc1.weight".
+std::string parameter_of_dataset(std::string_view path);
 
 bool is_model_tensor(std::string_view tensor_name);
 // "model/fc1.weight" → "fc1.weight"
