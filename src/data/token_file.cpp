@@ -2,21 +2,19 @@
 
 #include <array>
 #include <cstring>
+#include <string_view>
 #include <utility>
 
 #include "core/check.h"
+#include "data/hdf5_tokens.h"
+#include "data/llmc_header.h"
 #include "data/mapped_file.h"
 #include "data/megatron_index.h"
+#include "data/text_file.h"
 
 namespace shoal::data {
 namespace fs = std::filesystem;
 namespace {
-
-// llm.c: a header of 256 int32, of which three are used, then the tokens.
-namespace llmc {
-constexpr std::int64_t kHeaderBytes = 256 * 4;
-constexpr std::int32_t kMagic = 20240520, kMagicLlama3 = 20240801;
-}  // namespace llmc
 
 using Mapped = std::shared_ptr<const MappedFile>;
 
@@ -43,12 +41,10 @@ std::unique_ptr<TokenSource> open_plain(const Mapped& file, TokenType type) {
   return source_of(file, 0, whole_tokens(*file, 0, type), type);
 }
 
-bool starts_with_word(const MappedFile& file, std::int32_t word) {
-  return file.size() >= 4 && std::memcmp(file.bytes().data(), &word, 4) == 0;
-}
-
 bool is_llmc(const MappedFile& file) {
-  return starts_with_word(file, llmc::kMagic) || starts_with_word(file, llmc::kMagicLlama3);
+  std::int32_t magic = 0;
+  if (file.size() >= 4) std::memcpy(&magic, file.bytes().data(), sizeof(magic));
+  return magic == llmc::kMagic || magic == llmc::kMagicLlama3;
 }
 
 std::unique_ptr<TokenSource> open_llmc(const Mapped& file) {
@@ -57,14 +53,23 @@ std::unique_ptr<TokenSource> open_llmc(const Mapped& file) {
               name, llmc::kHeaderBytes);
   std::array<std::int32_t, 3> header;  // magic, version, number of tokens
   std::memcpy(header.data(), file->bytes().data(), sizeof(header));
-  SHOAL_CHECK(header[1] == 1 || header[1] == 7, DataError,
-              "{}: llm.c header of version {}; 1 (uint16) and 7 (uint32) are known", name, header[1]);
-  const TokenType type = header[1] == 1 ? TokenType::uint16 : TokenType::uint32;
+  SHOAL_CHECK(header[1] == llmc::kVersion16 || header[1] == llmc::kVersion32, DataError,
+              "{}: llm.c header of version {}; {} (uint16) and {} (uint32) are known", name, header[1],
+              llmc::kVersion16, llmc::kVersion32);
+  const TokenType type = header[1] == llmc::kVersion16 ? TokenType::uint16 : TokenType::uint32;
   const std::int64_t there = whole_tokens(*file, llmc::kHeaderBytes, type);
   SHOAL_CHECK(header[2] == there, DataError, "{}: its header promises {} tokens of {}, {} are there: it is damaged",
               name, header[2], name_of(type), there);
   return source_of(file, llmc::kHeaderBytes, there, type);
 }
+
+bool starts_with(const MappedFile& file, std::string_view bytes) {
+  return file.size() >= static_cast<std::int64_t>(bytes.size()) &&
+         std::memcmp(file.bytes().data(), bytes.data(), bytes.size()) == 0;
+}
+
+bool is_hdf5(const MappedFile& file) { return starts_with(file, "\x89HDF\r\n\x1A\n"); }
+bool is_gzip(const MappedFile& file) { return starts_with(file, "\x1F\x8B"); }
 
 std::unique_ptr<TokenSource> open_megatron(const MegatronPair& pair) {
   const auto file = std::make_shared<const MappedFile>(pair.tokens);
@@ -80,6 +85,11 @@ std::unique_ptr<TokenSource> open_token_file(const fs::path& path, const DataReq
   const auto file = std::make_shared<const MappedFile>(path);
   SHOAL_CHECK(file->size() > 0, DataError, "{}: the file is empty", path.string());
   if (is_llmc(*file)) return open_llmc(file);
+  if (is_hdf5(*file)) return open_hdf5_tokens(file);
+  // Who names the type of the tokens says that they are tokens.
+  if (request.token_type == "auto" && is_text_file(path)) return open_text_file(path, request.tokenizer);
+  SHOAL_CHECK(!is_gzip(*file), DataError, "{}: compressed token files cannot be mapped: decompress it (gunzip)",
+              path.string());
   return open_plain(file, type);
 }
 
