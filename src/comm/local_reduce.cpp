@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <memory>
 
 #include "core/check.h"
 #include "core/half.h"
@@ -29,21 +31,61 @@ struct Accumulate<Float16> {
   static Float16 store(Type x) { return to_float16(x); }
 };
 
+// A block stays in the first cache while all inputs pass over it.
+constexpr std::int64_t kBlock = 2048;
+
+// Reduces a block of every input into the first of its buffers; the others hold branches that wait for their neighbour.
+template <typename T, typename Op>
+class BlockTree {
+ public:
+  using A = Accumulate<T>;
+  using Buffer = std::array<typename A::Type, kBlock>;
+
+  BlockTree(std::span<const void* const> inputs, Op op)
+      : inputs_(inputs), op_(op), buffers_(std::make_unique_for_overwrite<Buffer[]>(std::bit_width(inputs.size()))) {}
+
+  // Of the elements [begin, begin + count), count <= kBlock.
+  const Buffer& reduce(std::int64_t begin, std::int64_t count) {
+    begin_ = begin, count_ = count;
+    branch(0, inputs_.size(), buffers_.get());
+    return buffers_[0];
+  }
+
+ private:
+  const T* input(std::size_t index) const { return static_cast<const T*>(inputs_[index]) + begin_; }
+
+  // To pair neighbours, then neighbouring pairs, and so on is to cut at the largest power of two below the number.
+  void branch(std::size_t first, std::size_t leaves, Buffer* buffers) {
+    auto* const to = buffers->data();
+    const T* const a = input(first);
+    if (leaves == 1) return fill(to, [=](std::int64_t i) { return A::load(a[i]); });
+    const std::size_t left = std::bit_floor(leaves - 1);
+    const T* const b = input(first + left);
+    if (leaves == 2) return fill(to, [=, op = op_](std::int64_t i) { return op(A::load(a[i]), A::load(b[i])); });
+    branch(first, left, buffers);
+    if (leaves - left == 1) return fill(to, [=, op = op_](std::int64_t i) { return op(to[i], A::load(b[i])); });
+    branch(first + left, leaves - left, buffers + 1);
+    const auto* const right = buffers[1].data();
+    fill(to, [=, op = op_](std::int64_t i) { return op(to[i], right[i]); });
+  }
+  template <typename Term>
+  void fill(typename A::Type* to, Term term) const {
+    for (std::int64_t i = 0, n = count_; i < n; ++i) to[i] = term(i);
+  }
+
+  std::span<const void* const> inputs_;
+  Op op_;
+  std::unique_ptr<Buffer[]> buffers_;
+  std::int64_t begin_ = 0, count_ = 0;
+};
+
 template <typename T, typename Op>
 void reduce_blocks(std::span<const void* const> inputs, T* output, std::int64_t count, Op op) {
-  using A = Accumulate<T>;
-  // A block stays in the first cache while all inputs pass over it.
-  constexpr std::int64_t kBlock = 2048;
-  std::array<typename A::Type, kBlock> sum;
+  BlockTree<T, Op> tree(inputs, op);
   for (std::int64_t begin = 0; begin < count; begin += kBlock) {
     const std::int64_t n = std::min(kBlock, count - begin);
-    const T* first = static_cast<const T*>(inputs[0]) + begin;
-    for (std::int64_t i = 0; i < n; ++i) sum[i] = A::load(first[i]);
-    for (std::size_t k = 1; k < inputs.size(); ++k) {
-      const T* next = static_cast<const T*>(inputs[k]) + begin;
-      for (std::int64_t i = 0; i < n; ++i) sum[i] = op(sum[i], A::load(next[i]));
-    }
-    for (std::int64_t i = 0; i < n; ++i) output[begin + i] = A::store(sum[i]);
+    const auto& reduced = tree.reduce(begin, n);
+    for (std::int64_t i = 0; i < n; ++i) output[begin + i] = Accumulate<T>::store(reduced[i]);
   }
 }
 

@@ -31,7 +31,7 @@ void MpiCommTraits::close(MPI_Comm comm) noexcept {
 namespace {
 
 // Message kinds go into the tag, so that ranks in different collectives time out by name and never swap data.
-enum Kind { kAllGather = 0, kReduceScatter = 1, kKinds = 2 };
+enum Kind { kAllGather = 0, kReduceScatter = 1, kAllReduce = 2, kKinds = 3 };
 
 std::string seconds_text(std::chrono::milliseconds t) {
   return fmt::format("{:g} s", static_cast<double>(t.count()) / 1e3);
@@ -213,14 +213,19 @@ std::unique_ptr<Work> MpiProcessGroup::all_gather(const void* send, void* recv, 
 
 std::unique_ptr<Work> MpiProcessGroup::reduce_scatter(void* send, void* recv, std::int64_t count, DType dtype,
                                                       ReduceOp op) {
+  return reduce_parts(kReduceScatter, send, count * size_of(dtype), recv, count, dtype, op);
+}
+
+std::unique_ptr<Work> MpiProcessGroup::reduce_parts(int kind, void* send, std::int64_t stride, void* recv,
+                                                    std::int64_t count, DType dtype, ReduceOp op) {
   const std::int64_t bytes = count * size_of(dtype);
   auto* in = static_cast<std::byte*>(send);
-  auto work = std::make_unique<MpiExchange>(*this, kReduceScatter);
+  auto work = std::make_unique<MpiExchange>(*this, kind);
   std::byte* incoming = work->scratch(bytes * (size_ - 1));
   std::vector<const void*> inputs;
   for (int r = 0; r < size_; ++r) {
     if (r == rank_) {
-      inputs.push_back(in + r * bytes);
+      inputs.push_back(in + r * stride);
     } else {
       inputs.push_back(incoming);
       work->receive(r, incoming, bytes);
@@ -229,7 +234,7 @@ std::unique_ptr<Work> MpiProcessGroup::reduce_scatter(void* send, void* recv, st
   }
   for (int k = 1; k < size_; ++k) {
     const int peer = (rank_ + k) % size_;
-    work->send(peer, in + peer * bytes, bytes);
+    work->send(peer, in + peer * stride, bytes);
   }
   work->then(std::move(inputs), recv, count, dtype, op);
   return work;
@@ -238,12 +243,16 @@ std::unique_ptr<Work> MpiProcessGroup::reduce_scatter(void* send, void* recv, st
 std::unique_ptr<Work> MpiProcessGroup::all_reduce(void* data, std::int64_t count, DType dtype, ReduceOp op) {
   constexpr std::int64_t kSmallBytes = 1 << 14;
   if (size_ == 1) return std::make_unique<DoneWork>();
-  if (count * size_of(dtype) <= kSmallBytes && mpi_type(dtype) != MPI_DATATYPE_NULL) {
+  const std::int64_t bytes = count * size_of(dtype);
+  // Floating-point sums show the order of the additions, which is local_reduce()'s alone.
+  const bool any_order = op != ReduceOp::sum || !is_floating(dtype);
+  if (bytes <= kSmallBytes && any_order && mpi_type(dtype) != MPI_DATATYPE_NULL) {
     auto work = std::make_unique<MpiTreeWork>(*this);
     SHOAL_MPI(MPI_Iallreduce(MPI_IN_PLACE, data, static_cast<int>(count), mpi_type(dtype), mpi_op(op), comm_.get(),
                              work->add()));
     return work;
   }
+  if (bytes * size_ <= kSmallBytes) return reduce_parts(kAllReduce, data, 0, data, count, dtype, op);
   // Reduce-scatter, then all-gather, over a copy padded to equal slices.
   const std::int64_t slice = (count + size_ - 1) / size_;
   const std::int64_t width = size_of(dtype);

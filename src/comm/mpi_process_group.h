@@ -1,9 +1,10 @@
 // Collectives over MPI, on host memory.
 //
 // MPI_THREAD_FUNNELED is enough: all calls come from the thread that initialised MPI. Data move as point-to-point
-// messages between all pairs and are reduced here in rank order: the result does not depend on the order of arrival,
-// 16-bit floats need no operator of MPI's, a time-out can name the ranks that did not come, and no call of MPI ever
-// sees a count near 2^31. Scalars are reduced and small data broadcast by MPI's own trees.
+// messages between all pairs and are reduced here as local_reduce() does: the result does not depend on the order of
+// arrival, 16-bit floats need no operator of MPI's, a time-out can name the ranks that did not come, and no call of MPI
+// ever sees a count near 2^31. What no order of additions can change, and small data to broadcast, go through MPI's own
+// trees.
 #pragma once
 
 #include <mpi.h>
@@ -49,6 +50,9 @@ class MpiProcessGroup final : public ProcessGroup {
   friend class MpiTreeWork;
 
   int next_tag();
+  // Sends the part at send + r * stride bytes to each rank r, and reduces what comes into `recv`.
+  std::unique_ptr<Work> reduce_parts(int kind, void* send, std::int64_t stride, void* recv, std::int64_t count,
+                                     DType dtype, ReduceOp op);
 
   UniqueMpiComm comm_;
   MpiOptions options_;

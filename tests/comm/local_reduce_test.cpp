@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "comm/fake_process_group.h"
+#include "comm/naive_tree.h"
 #include "core/error.h"
 #include "core/half.h"
 
@@ -40,6 +41,60 @@ TEST(LocalReduce, EveryBlockOfALongArrayIsReduced) {
   for (std::int64_t i = 0; i < count; ++i) ASSERT_EQ(out[i], 3.0 * static_cast<double>(i));
   local_reduce(inputs, a.data(), count, DType::float64, ReduceOp::max);  // into one of its inputs
   EXPECT_EQ(a, b);
+}
+
+// Element i of what `inputs` ranks bring must come out as the naive tree over it, in place as well.
+template <typename T>
+void expect_the_tree(int inputs, std::int64_t count) {
+  std::vector<std::vector<T>> parts(static_cast<std::size_t>(inputs));
+  std::vector<const void*> pointers;
+  for (int k = 0; k < inputs; ++k) {
+    for (std::int64_t i = 0; i < count; ++i) parts[k].push_back(testing::uneven_element<T>(k, i));
+    pointers.push_back(parts[k].data());
+  }
+  std::vector<T> expected, out(static_cast<std::size_t>(count));
+  for (std::int64_t i = 0; i < count; ++i) {
+    std::vector<T> terms;
+    for (const std::vector<T>& part : parts) terms.push_back(part[i]);
+    expected.push_back(testing::naive_tree(terms));
+  }
+  local_reduce(pointers, out.data(), count, testing::kTypeOf<T>, ReduceOp::sum);
+  for (std::int64_t i = 0; i < count; ++i) ASSERT_EQ(testing::exact(out[i]), testing::exact(expected[i])) << inputs;
+  std::vector<T>& last = parts.back();
+  local_reduce(pointers, last.data(), count, testing::kTypeOf<T>, ReduceOp::sum);
+  for (std::int64_t i = 0; i < count; ++i) ASSERT_EQ(testing::exact(last[i]), testing::exact(expected[i])) << inputs;
+}
+
+TEST(LocalReduce, IsATreeOfNeighboursForAnyNumberOfInputs) {
+  for (int inputs = 1; inputs <= 17; ++inputs) {
+    expect_the_tree<float>(inputs, 5000);  // more than one block
+    expect_the_tree<double>(inputs, 77);
+    expect_the_tree<BFloat16>(inputs, 77);
+    expect_the_tree<Float16>(inputs, 77);
+  }
+  expect_the_tree<float>(100, 33);
+}
+
+// What makes the sum over micro-steps and ranks independent of which of them does what.
+TEST(LocalReduce, TreesOverPowersOfTwoAreBranchesOfTheTreeOverAll) {
+  for (const int branch : {1, 2, 4, 8}) {
+    for (const int branches : {1, 2, 3, 5, 8}) {
+      std::vector<float> terms, sums;
+      for (int k = 0; k < branch * branches; ++k) terms.push_back(testing::uneven_element<float>(k, 0));
+      std::vector<const void*> all, of_branches;
+      for (const float& term : terms) all.push_back(&term);
+      for (int b = 0; b < branches; ++b) {
+        float& sum = sums.emplace_back();
+        local_reduce(std::span(all).subspan(static_cast<std::size_t>(b * branch), static_cast<std::size_t>(branch)),
+                     &sum, 1, DType::float32, ReduceOp::sum);
+      }
+      for (const float& sum : sums) of_branches.push_back(&sum);
+      float total = 0, expected = 0;
+      local_reduce(of_branches, &total, 1, DType::float32, ReduceOp::sum);
+      local_reduce(all, &expected, 1, DType::float32, ReduceOp::sum);
+      EXPECT_EQ(total, expected) << branches << " branches of " << branch;
+    }
+  }
 }
 
 TEST(Half, RoundsToNearestEvenAndKeepsNaN) {
