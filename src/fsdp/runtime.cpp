@@ -26,7 +26,8 @@ Runtime::Runtime(comm::DeviceMesh& mesh, const FullyShardOptions& options, at::D
       options_(options),
       pool_(device),
       host_pool_(at::kCPU, !device.is_cpu()),
-      order_(mesh.world(), unit_names_) {}
+      order_(mesh.world(), unit_names_),
+      recompute_(make_recompute(options.activation_checkpoint, device)) {}
 
 Runtime::~Runtime() = default;
 
@@ -44,6 +45,7 @@ void Runtime::add_unit(const std::string& fqn, const std::vector<ModuleParameter
           torch_internals::on_gradient(flat.parameters()[i].tensor, [this, &flat, i] { gradient_arrived(flat, i); }));
   }
   unit_names_.push_back(unit->name());
+  if (recompute_) recompute_->add_unit(*unit);
   units_.push_back(std::move(unit));
 }
 
@@ -79,6 +81,7 @@ void Runtime::run(const std::function<void()>& body) {
     {
       std::optional<InterceptScope> intercept;
       if (intercepts()) intercept.emplace();
+      const RecomputeScope recompute(at::GradMode::is_enabled() ? recompute_.get() : nullptr);
       body();
     }
     order_.finish();
@@ -98,6 +101,7 @@ void Runtime::before_operator(std::span<torch_internals::StorageUser* const> use
   ++operator_;
   for (auto* user : users) static_cast<FlatParameter*>(user)->unit().last_operator = operator_;
   for (auto* user : users) use(static_cast<FlatParameter*>(user)->unit());
+  if (recompute_) recompute_->before_operator(users);
 }
 
 void Runtime::use(Unit& unit) {

@@ -11,6 +11,7 @@
 #include "comm/device_mesh.h"
 #include "fsdp/buffer_pool.h"
 #include "fsdp/fully_shard.h"
+#include "fsdp/recompute.h"
 #include "fsdp/torch_internals.h"
 #include "fsdp/unit.h"
 #include "fsdp/unit_order.h"
@@ -66,6 +67,7 @@ class Runtime final : public torch_internals::StorageOwner {
   std::vector<std::string> unit_names_;
   std::vector<std::shared_ptr<void>> hooks_;
   UnitOrder order_;
+  std::unique_ptr<Recompute> recompute_;  // null where nothing is recomputed
 
   bool sync_ = true, all_reduce_ = false;
   bool running_ = false, broken_ = false;

@@ -81,8 +81,8 @@ void collect(const c10::IValue& value, Users& users) {
     for (const at::Tensor& t : value.toTensorVector()) users.add(user_of(t.unsafeGetTensorImpl()));
   } else if (value.isList()) {  // of optional tensors
     for (const c10::IValue& element : value.toListRef()) {
-      if (!element.isTensor()) break;
-      collect(element, users);
+      if (element.isTensor()) collect(element, users);
+      if (!element.isTensor() && !element.isNone()) break;
     }
   }
 }
@@ -131,7 +131,9 @@ void* current_stream(at::Device device) {
   return c10::impl::VirtualGuardImpl(device.type()).getStream(device).native_handle();
 }
 
-const void* storage_identity(const at::Tensor& tensor) { return &storage_of(tensor); }
+const void* storage_identity(const at::Tensor& tensor) { return tensor.has_storage() ? &storage_of(tensor) : nullptr; }
+
+StorageUser* storage_user(const at::Tensor& tensor) { return user_of(tensor.unsafeGetTensorImpl()); }
 
 std::int64_t intercepted_operators() { return g_operators; }
 

@@ -120,8 +120,9 @@ class ListenScope {
   OperatorListener* outer_;
 };
 
-// The same for tensors that share memory.
+// The same for tensors that share memory; null for those without a storage.
 const void* storage_identity(const at::Tensor& tensor);
+StorageUser* storage_user(const at::Tensor& tensor);  // null where its storage is not tagged
 
 // The cudaStream_t on which LibTorch queues this thread's work for `device`; null for the CPU.
 void* current_stream(at::Device device);

@@ -1,0 +1,54 @@
+#include "fsdp/torch_internals_saved.h"
+
+#include <torch/csrc/autograd/engine.h>
+#include <torch/csrc/autograd/saved_variable_hooks.h>
+
+#include <mutex>
+#include <utility>
+
+namespace shoal::fsdp::torch_internals {
+namespace {
+
+using torch::autograd::SavedVariableHooks;
+
+thread_local TensorSaver* g_saver = nullptr;
+
+class Hooks final : public SavedVariableHooks {
+ public:
+  explicit Hooks(TensorSaver& saver) : saver_(&saver) {}
+  void call_pack_hook(const at::Tensor& tensor) override { saved_ = saver_->save(tensor); }
+  at::Tensor call_unpack_hook() override { return saved_->restore(); }
+
+ private:
+  TensorSaver* saver_;  // lives until the tensor is packed, which is at once
+  std::unique_ptr<SavedTensor> saved_;
+};
+
+// LibTorch's own engine but for the question what stands in for saved tensors, which is asked of the engine because
+// Python's answers it. Never destroyed, like the one it replaces: its threads may outlive static objects.
+class HookedEngine final : public torch::autograd::Engine {
+ public:
+  static Engine& get() {
+    static auto* const engine = new HookedEngine;
+    return *engine;
+  }
+  std::unique_ptr<SavedVariableHooks> get_default_saved_variable_hooks() override {
+    return g_saver != nullptr ? std::make_unique<Hooks>(*g_saver) : nullptr;
+  }
+};
+
+void install_engine() {
+  static std::once_flag once;
+  std::call_once(once, [] { torch::autograd::set_default_engine_stub(&HookedEngine::get); });
+}
+
+}  // namespace
+
+SaveScope::SaveScope(TensorSaver& saver) : outer_(std::exchange(g_saver, &saver)) { install_engine(); }
+SaveScope::~SaveScope() { g_saver = outer_; }
+
+at::Tensor without_history(const at::Tensor& tensor) { return at::Tensor(tensor.tensor_data()); }
+
+std::int64_t version_of(const at::Tensor& tensor) { return tensor.is_inference() ? 0 : tensor._version(); }
+
+}  // namespace shoal::fsdp::torch_internals
