@@ -30,6 +30,7 @@ struct Summary {
 constexpr std::array kSummaries{
     Summary{"train", "train a model on the ranks of a job (start it by mpirun or srun)"},
     Summary{"ckpt", "list, inspect, verify and consolidate checkpoints"},
+    Summary{"tokenize", "make a token file from text"},
 };
 
 std::vector<fs::path> program_folders() {

@@ -5,6 +5,7 @@
 
 #include <unordered_map>
 
+#include "data/byte_pair_merging.h"
 #include "data/byte_pair_vocabulary.h"
 #include "data/tokenizer.h"
 
@@ -27,6 +28,7 @@ class BytePairTokenizer final : public Tokenizer {
   void encode_piece(std::string_view piece, std::vector<std::uint32_t>& tokens);
 
   BytePairVocabulary vocabulary_;
+  BytePairMerging merging_;
   // Tokens of pieces that came before: text repeats its words.
   std::unordered_map<std::string, std::vector<std::uint32_t>, Hash, std::equal_to<>> known_;
 };

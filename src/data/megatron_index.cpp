@@ -3,7 +3,10 @@
 #include <array>
 #include <cstring>
 #include <fstream>
+#include <limits>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "core/check.h"
 #include "data/mapped_file.h"
@@ -64,6 +67,11 @@ Header read_header(const MappedFile& file) {
   return header;
 }
 
+template <typename T>
+void append(std::string& bytes, T value) {
+  bytes.append(reinterpret_cast<const char*>(&value), sizeof(value));
+}
+
 }  // namespace
 
 std::optional<MegatronPair> find_megatron_pair(const fs::path& path) {
@@ -95,6 +103,28 @@ TokenType read_megatron_index(const fs::path& index, std::int64_t token_bytes) {
       "from another pair",
       index.string(), expected, token_bytes);
   return header.type;
+}
+
+std::string megatron_index(TokenType type, std::span<const std::int64_t> document_lengths) {
+  constexpr std::int64_t kLongest = std::numeric_limits<std::int32_t>::max();
+  SHOAL_ASSERT(type == TokenType::uint16 || type == TokenType::int32);
+  std::vector<std::int32_t> lengths;
+  std::vector<std::int64_t> marks{0};
+  for (std::int64_t left : document_lengths) {
+    for (; left > kLongest; left -= kLongest) lengths.push_back(static_cast<std::int32_t>(kLongest));
+    lengths.push_back(static_cast<std::int32_t>(left));
+    marks.push_back(std::ssize(lengths));
+  }
+  std::string bytes(kMagic);
+  append(bytes, std::uint64_t{1});
+  append(bytes, static_cast<std::uint8_t>(type == TokenType::uint16 ? 8 : 4));
+  append(bytes, std::uint64_t{lengths.size()});
+  append(bytes, std::uint64_t{marks.size()});
+  for (const std::int32_t length : lengths) append(bytes, length);
+  std::int64_t offset = 0;
+  for (const std::int32_t length : lengths) append(bytes, std::exchange(offset, offset + length * bytes_of(type)));
+  for (const std::int64_t mark : marks) append(bytes, mark);
+  return bytes;
 }
 
 }  // namespace shoal::data

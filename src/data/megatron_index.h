@@ -9,6 +9,8 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <span>
+#include <string>
 
 #include "data/token_source.h"
 
@@ -25,5 +27,9 @@ std::optional<MegatronPair> find_megatron_pair(const std::filesystem::path& path
 // or 64 bits, and the sequences must fill the file of tokens, which has `token_bytes` bytes, one behind the other.
 // Returns the type. DataError that names the file and what is wrong.
 TokenType read_megatron_index(const std::filesystem::path& index, std::int64_t token_bytes);
+
+// The bytes of an index for tokens of `type` (uint16 or int32) in documents of these lengths, in tokens, one sequence a
+// document; of those longer than a sequence can be, several.
+std::string megatron_index(TokenType type, std::span<const std::int64_t> document_lengths);
 
 }  // namespace shoal::data

@@ -1,6 +1,7 @@
 #include "hdf5/integer_dataset.h"
 
 #include "core/check.h"
+#include "hdf5/any_dataset.h"
 
 namespace shoal::hdf5 {
 namespace {
@@ -8,55 +9,11 @@ namespace {
 constexpr std::size_t kChunkCacheBytes = 64 << 20;  // decompressed chunks that stay in memory; HDF5's own is 1 MiB
 constexpr std::size_t kChunkCacheSlots = 12421;     // a prime, some hundred times the chunks that may be there
 
-int dimensions_of(const std::string& subject, hid_t dataset) {
-  const DataspaceHandle space(call("H5Dget_space", subject, H5Dget_space, dataset));
-  return call("H5Sget_simple_extent_ndims", subject, H5Sget_simple_extent_ndims, space.get());
-}
-
 bool is_integer_row(const std::string& subject, hid_t dataset) {
   const DatatypeHandle type(call("H5Dget_type", subject, H5Dget_type, dataset));
-  return call("H5Tget_class", subject, H5Tget_class, type.get()) == H5T_INTEGER && dimensions_of(subject, dataset) == 1;
-}
-
-std::string link_name(const std::string& subject, hid_t group, hsize_t index) {
-  const auto length = [&](char* into, std::size_t bytes) {
-    return call("H5Lget_name_by_idx", subject, H5Lget_name_by_idx, group, ".", H5_INDEX_NAME, H5_ITER_INC, index, into,
-                bytes, H5P_DEFAULT);
-  };
-  std::string name(static_cast<std::size_t>(length(nullptr, 0)), '\0');
-  length(name.data(), name.size() + 1);
-  return name;
-}
-
-// Only what lies in the file itself, reached by hard links, so that no file is visited without end.
-bool is_hard_link(const std::string& subject, hid_t group, const std::string& name) {
-  H5L_info_t info;
-  call("H5Lget_info", subject, H5Lget_info, group, name.c_str(), &info, H5P_DEFAULT);
-  return info.type == H5L_TYPE_HARD;
-}
-
-void collect(const std::string& file, hid_t group, const std::string& path, int depth,
-             std::vector<std::string>& names) {
-  constexpr int kDeepest = 32;  // hard links can make groups contain themselves
-  SHOAL_CHECK(depth <= kDeepest, Hdf5Error, "{}: groups deeper than {}", file, kDeepest);
-  H5G_info_t info;
-  call("H5Gget_info", file, H5Gget_info, group, &info);
-  for (hsize_t i = 0; i < info.nlinks; ++i) {
-    const std::string name = link_name(file, group, i);
-    if (!is_hard_link(file, group, name)) continue;
-    const std::string whole = path + "/" + name, subject = file + ": " + whole;
-    const hid_t id = call("H5Oopen", subject, H5Oopen, group, name.c_str(), H5P_DEFAULT);
-    const auto lock = lock_library();
-    if (H5Iget_type(id) == H5I_GROUP) {
-      const GroupHandle inner(id);
-      collect(file, inner.get(), whole, depth + 1, names);
-    } else if (H5Iget_type(id) == H5I_DATASET) {
-      const DatasetHandle dataset(id);
-      if (is_integer_row(subject, dataset.get())) names.push_back(whole);
-    } else {
-      const DatatypeHandle other(id);
-    }
-  }
+  const DataspaceHandle space(call("H5Dget_space", subject, H5Dget_space, dataset));
+  return call("H5Tget_class", subject, H5Tget_class, type.get()) == H5T_INTEGER &&
+         call("H5Sget_simple_extent_ndims", subject, H5Sget_simple_extent_ndims, space.get()) == 1;
 }
 
 DatasetHandle open_dataset(const File& file, const std::string& subject, const std::string& name) {
@@ -69,10 +26,21 @@ DatasetHandle open_dataset(const File& file, const std::string& subject, const s
 
 std::vector<std::string> integer_datasets(const std::filesystem::path& path) {
   const File file = File::open_for_reading(path);
-  const GroupHandle root(call("H5Gopen2", file.path(), H5Gopen2, file.id(), "/", H5P_DEFAULT));
   std::vector<std::string> names;
-  collect(file.path(), root.get(), "", 0, names);
+  for (const AnyDataset& dataset : find_datasets(file)) {
+    if (dataset.placement.shape.size() != 1) continue;  // none is known where the elements are in other files
+    const std::string subject = file.path() + ": " + dataset.path;
+    const DatasetHandle handle(call("H5Dopen2", subject, H5Dopen2, file.id(), dataset.path.c_str(), H5P_DEFAULT));
+    if (is_integer_row(subject, handle.get())) names.push_back(dataset.path);
+  }
   return names;
+}
+
+Placement create_integers(File& file, const std::string& name, std::int64_t element_bytes, std::int64_t count) {
+  const auto lock = lock_library();
+  const DatatypeHandle type(call("H5Tcopy", name, H5Tcopy, H5T_STD_U64LE));
+  call("H5Tset_size", name, H5Tset_size, type.get(), static_cast<std::size_t>(element_bytes));
+  return create_contiguous(file, name, type.get(), {count});
 }
 
 IntegerDataset::IntegerDataset(const std::filesystem::path& path, const std::string& name)

@@ -7,13 +7,16 @@
 #include <string>
 #include <vector>
 
-#include "hdf5/file.h"
+#include "hdf5/dataset.h"
 
 namespace shoal::hdf5 {
 
-// Absolute paths of the datasets with one dimension whose elements are integers, in all groups, in the order of names.
-// Hdf5Error where the file cannot be read.
+// Absolute paths of the datasets with one dimension whose elements are integers, in all groups, under each of their
+// names. Hdf5Error where the file cannot be read.
 std::vector<std::string> integer_datasets(const std::filesystem::path& path);
+
+// A new row of `count` unsigned little-endian integers of 1, 2, 4 or 8 bytes, without its elements (dataset.h).
+Placement create_integers(File& file, const std::string& name, std::int64_t element_bytes, std::int64_t count);
 
 class IntegerDataset {
  public:
