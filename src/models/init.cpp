@@ -32,6 +32,10 @@ class Initializer {
     });
   }
 
+  void normal(const std::string& fqn, at::Tensor& parameter, double std) {
+    draw(fqn, parameter, [std](at::Tensor& t, const at::Generator& g) { t.normal_(0, std, g); });
+  }
+
  private:
   template <typename Fill>
   void draw(const std::string& fqn, at::Tensor& parameter, const Fill& fill) {
@@ -69,6 +73,19 @@ void initialize_parameters(torch::nn::Module& root, std::uint64_t seed) {
       return;
     if (auto* layer = dynamic_cast<EmbeddingImpl*>(&module)) initializer.embedding(fqn, *layer);
   });
+}
+
+void initialize_normal(torch::nn::Module& root, std::uint64_t seed,
+                       const std::function<double(const std::string& fqn)>& std_of) {
+  const at::NoGradGuard no_grad;
+  Initializer initializer(seed);
+  for (auto& item : root.named_parameters()) {
+    at::Tensor& parameter = item.value();
+    if (parameter.dim() >= 2)
+      initializer.normal(item.key(), parameter, std_of(item.key()));
+    else
+      parameter.fill_(item.key().ends_with("bias") ? 0 : 1);
+  }
 }
 
 }  // namespace shoal::models

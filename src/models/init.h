@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <string>
 
 namespace torch::nn {
 class Module;
@@ -15,5 +17,10 @@ namespace shoal::models {
 // what other parameters there are changes a weight. A tied parameter is drawn once, under its first name. Other
 // modules keep what their constructor gave them. The parameters must be whole, on the CPU.
 void initialize_parameters(torch::nn::Module& root, std::uint64_t seed);
+
+// Gives every parameter of `root` its values, as transformers do: one of two dimensions or more is drawn from
+// N(0, std_of(FQN)) with a generator as above; of the vectors, those named "bias" become 0, the others 1.
+void initialize_normal(torch::nn::Module& root, std::uint64_t seed,
+                       const std::function<double(const std::string& fqn)>& std_of);
 
 }  // namespace shoal::models

@@ -2,6 +2,8 @@
 
 #include <torch/torch.h>
 
+#include "models/classifier.h"
+#include "models/cross_entropy.h"
 #include "models/init.h"
 
 namespace shoal::models {
@@ -29,36 +31,17 @@ struct NetImpl : nn::Module {
     x = torch::relu(conv2(x));
     x = dropout1(torch::max_pool2d(x, 2));
     x = torch::relu(fc1(torch::flatten(x, 1)));
-    const at::Tensor scores = fc2(dropout2(x));
-    const bool narrow = scores.element_size() < 4;  // 16-bit parameters: the loss is fp32 all the same
-    return torch::log_softmax(scores, 1, narrow ? at::kFloat : scores.scalar_type());
+    return log_probabilities(fc2(dropout2(x)));
   }
 };
 TORCH_MODULE(Net);
 
-class MnistNet final : public Model {
- public:
-  explicit MnistNet(std::uint64_t seed) { initialize_parameters(*net_, seed); }
-
-  std::shared_ptr<nn::Module> module() override { return net_.ptr(); }
-
-  LossSum loss(const data::Batch& batch) override {
-    return {torch::nll_loss(net_(batch.inputs), batch.targets, {}, at::Reduction::Sum), batch.targets.size(0)};
-  }
-
-  EvalSum evaluate(const data::Batch& batch) override {
-    const at::Tensor output = net_(batch.inputs);
-    const at::Tensor loss = torch::nll_loss(output, batch.targets, {}, at::Reduction::Sum);
-    const at::Tensor correct = output.argmax(1).eq(batch.targets).sum();
-    return {loss.item<double>(), correct.item<std::int64_t>(), batch.targets.size(0)};
-  }
-
- private:
-  Net net_;
-};
-
 }  // namespace
 
-std::unique_ptr<Model> make_mnist_net(std::uint64_t seed) { return std::make_unique<MnistNet>(seed); }
+std::unique_ptr<Model> make_mnist_net(std::uint64_t seed) {
+  Net net;
+  initialize_parameters(*net, seed);
+  return std::make_unique<ClassifierOf<Net>>(std::move(net));
+}
 
 }  // namespace shoal::models

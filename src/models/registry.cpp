@@ -60,6 +60,9 @@ ModelOptions complete(const ModelEntry& entry, const ModelOptions& given) {
     check_has(entry, size.option, options.*size.member > 0, given.*size.member > 0);
     if (given.*size.member > 0) options.*size.member = given.*size.member;
   }
+  // Another width keeps the shape's proportions, as in transformers, where GPT-2's MLP is 4 times as wide by default.
+  if (given.intermediate_size == 0 && entry.shape.hidden_size > 0)
+    options.intermediate_size = entry.shape.intermediate_size * options.hidden_size / entry.shape.hidden_size;
   check_has(entry, "dropout", options.dropout >= 0, given.dropout >= 0);
   if (given.dropout >= 0) options.dropout = given.dropout;
   check_has(entry, "rope-theta", options.rope_theta > 0, given.rope_theta > 0);
