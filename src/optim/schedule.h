@@ -6,20 +6,45 @@
 
 namespace shoal::optim {
 
-// "constant" | "step:SIZE:GAMMA" (times GAMMA after every SIZE epochs, as torch's StepLR stepped once an epoch).
+// Which step of a run a learning rate is for.
+struct ScheduleTime {
+  std::int64_t epoch = 0;         // from 0
+  std::int64_t step = 0;          // from 0, over all epochs
+  std::int64_t total_steps = 0;   // of the whole run, stops included
+  std::int64_t warmup_steps = 0;  // of these, the first; 0: none
+};
+
+// With N steps of warm-up in a run of T, step k (from 0) has the rate
+//   k < N           base * (k + 1) / N
+//   constant        base
+//   step:SIZE:GAMMA base, times GAMMA once for every SIZE epochs since the start of the run
+//   cosine[:MIN]    base * (MIN + (1 - MIN) * (1 - cos(pi q)) / 2),  q = (T - k) / (T - N)
+//   linear[:MIN]    base * (MIN + (1 - MIN) * q)
+// MIN is 0 unless given. These are torch.optim.lr_scheduler's: LinearLR(start_factor=1/N, total_iters=N-1), followed
+// (SequentialLR, milestones=[N]) by ConstantLR, StepLR, CosineAnnealingLR(T_max=T-N, eta_min=MIN*base) or
+// LinearLR(1, MIN, total_iters=T-N); and, once warm, transformers' get_cosine_ and get_linear_schedule_with_warmup,
+// whose warm-up begins one step earlier, at zero. As there, MIN is what the step after the last would have.
 class Schedule {
  public:
   // Throws OptionError that names --schedule.
   static Schedule parse(const std::string& text);
 
-  // `epoch` counts from 0. Equal to torch's StepLR to the last bit: the rate is multiplied once for each SIZE epochs.
-  double learning_rate(double base, std::int64_t epoch) const;
+  // Throws OptionError that names --warmup where that is longer than the run. "step" is equal to StepLR to the last
+  // bit, since it multiplies once for each SIZE epochs.
+  double learning_rate(double base, const ScheduleTime& at) const;
+  double learning_rate(double base, std::int64_t epoch) const { return learning_rate(base, ScheduleTime{epoch}); }
   const std::string& text() const { return text_; }
 
  private:
+  enum class Kind { constant, step, cosine, linear };
+  void parse_step(const std::string& rest);
+  void parse_least(const std::string& rest);
+
   std::string text_ = "constant";
-  std::int64_t size_ = 0;  // epochs; 0: constant
+  Kind kind_ = Kind::constant;
+  std::int64_t size_ = 1;  // epochs
   double gamma_ = 1;
+  double least_ = 0;  // as a part of the base rate
 };
 
 }  // namespace shoal::optim
