@@ -162,15 +162,32 @@ void ModuleState::sync_buffers() const {
   }
 }
 
-double ModuleState::grad_norm(double grad_scale) const {
+// Replicas hold the same gradient: only the first counts. All take part in summing it over them.
+double ModuleState::rounded_sum_of_squares() const {
   double sum = 0;
   runtime_->for_each_flat([&](FlatParameter& flat) {
     const at::Tensor& gradient = flat.gradient();
     if (gradient.defined()) sum += sum_of_squares(gradient);
   });
-  // Replicas hold the same gradient: only the first counts.
   if (runtime_->mesh().replicate().rank() != 0) sum = 0;
-  return std::sqrt(comm::all_reduce(runtime_->mesh().world(), sum, comm::ReduceOp::sum)) * std::abs(grad_scale);
+  return comm::all_reduce(runtime_->mesh().world(), sum, comm::ReduceOp::sum);
+}
+
+double ModuleState::exact_sum_of_squares() const {
+  const comm::DeviceMesh& mesh = runtime_->mesh();
+  optim::ExactSumOfSquares sum;
+  runtime_->for_each_flat([&](FlatParameter& flat) {
+    const at::Tensor& gradient = flat.gradient();
+    if (!gradient.defined() || mesh.replicate().rank() != 0) return;
+    sum.add(gradient.cpu().data_ptr(), dtype_of(gradient.scalar_type()), gradient.numel());
+  });
+  mesh.world().all_reduce(sum.limbs().data(), sum.kLimbs, DType::int64, comm::ReduceOp::sum)->wait();
+  return sum.value();
+}
+
+double ModuleState::grad_norm(double grad_scale) const {
+  const double sum = runtime_->options().deterministic ? exact_sum_of_squares() : rounded_sum_of_squares();
+  return std::sqrt(sum) * std::abs(grad_scale);
 }
 
 std::int64_t ModuleState::parameter_count() const {

@@ -39,6 +39,9 @@ class ModuleState {
   std::int64_t parameter_count() const;
 
  private:
+  // Of the unsharded gradient. Collective over the mesh.
+  double rounded_sum_of_squares() const;
+  double exact_sum_of_squares() const;                              // the same bits at any number of ranks
   std::vector<std::pair<std::string, at::Tensor>> buffers() const;  // FQN and buffer, each once
 
   std::shared_ptr<torch::nn::Module> module_;

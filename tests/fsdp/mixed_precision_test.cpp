@@ -1,0 +1,189 @@
+// 16-bit parameters with full-precision masters: equal to a loop that does the same by hand, and what is sent, kept and
+// reported is of the type that was asked for.
+#include <fmt/core.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <set>
+
+#include "core/error.h"
+#include "fsdp/counting_group.h"
+#include "fsdp/micro_steps.h"
+#include "fsdp/runtime.h"
+#include "support/on_ranks.h"
+
+namespace shoal::testing {
+namespace {
+
+using fsdp::Strategy;
+
+struct ByHand {
+  Weights gradients, masters;
+  double terms = 0;  // sum over the micro-batches of the largest gradient of each
+};
+
+// One step of SGD in plain LibTorch, as `ranks` ranks do it together: gradients of 16-bit copies, added up over the
+// ranks in fp32 and rounded to the type of the reduction, then added up over the micro-steps in fp32.
+ByHand by_hand(const MicroJob& job, int ranks) {
+  const torch::NoGradGuard no_grad;
+  TestModel model = prepared(job);
+  const at::ScalarType param = *job.options.mixed_precision.param_dtype;
+  const at::ScalarType reduce = job.options.mixed_precision.reduce_dtype.value_or(param);
+  ByHand result;
+  std::vector<std::pair<std::string, at::Tensor>> trained;
+  std::set<const void*> seen;
+  for (const auto& item : model.module->named_parameters()) {
+    if (!seen.insert(item.value().unsafeGetTensorImpl()).second) continue;
+    result.masters[item.key()] = item.value().detach().clone();
+    if (item.value().requires_grad()) trained.emplace_back(item.key(), item.value());
+    item.value().set_data(item.value().to(param));
+  }
+  for (const auto& [name, p] : trained) result.gradients[name] = at::zeros_like(p, at::kFloat);
+  for (const auto& item : model.module->named_buffers()) {
+    if (const auto type = job.options.mixed_precision.buffer_dtype) item.value().set_data(item.value().to(*type));
+    result.masters[item.key()] = item.value();
+  }
+  for (int first = 0; first < job.micro_batches; first += ranks) {
+    Weights over_ranks;
+    for (const auto& [name, p] : trained) over_ranks[name] = at::zeros_like(p, at::kFloat);
+    for (int k = first; k < std::min(first + ranks, job.micro_batches); ++k) {
+      for (const auto& [name, p] : trained) p.mutable_grad().reset();
+      {
+        const torch::AutoGradMode with_grad(true);
+        backward(model, job, 0, k);
+      }
+      double largest = 0;
+      for (const auto& [name, p] : trained) {
+        if (!p.grad().defined() || p.numel() == 0) continue;
+        over_ranks[name] += p.grad().to(reduce).to(at::kFloat);
+        largest = std::max(largest, p.grad().to(at::kDouble).abs().max().item<double>());
+      }
+      result.terms += largest;
+    }
+    for (const auto& [name, p] : trained) result.gradients[name] += over_ranks[name].to(reduce).to(at::kFloat);
+  }
+  for (const auto& [name, p] : trained)
+    result.masters[name] -= result.gradients[name] * (job.lr / (3.0 * job.micro_batches));
+  return result;
+}
+
+// Two sums of n terms in any order differ by at most 2 (n - 1) u times the sum of the terms' sizes, u being half an
+// epsilon of the type that the sums are rounded to.
+void expect_as_by_hand(const MicroResult& result, const ByHand& expected, const MicroJob& job) {
+  const auto reduce = job.options.mixed_precision.reduce_dtype.value_or(*job.options.mixed_precision.param_dtype);
+  const double half = reduce == at::kFloat ? 0x1p-24 : reduce == at::kHalf ? 0x1p-11 : 0x1p-8 / 2;
+  const double bound = 2 * job.micro_batches * half * expected.terms;
+  EXPECT_LE(largest_difference(expected.gradients, result.gradients), bound);
+  // The step adds at most one rounding of each weight.
+  const double weights = bound * job.lr / (3.0 * job.micro_batches) + 0x1p-23 * largest_value(expected.masters);
+  EXPECT_LE(largest_difference(expected.masters, result.masters), weights);
+}
+
+TEST(MixedPrecision, EqualsALoopByHand) {
+  for (const auto param : {at::kBFloat16, at::kHalf})
+    for (const std::optional<at::ScalarType> reduce : {std::optional<at::ScalarType>(), {at::kFloat}})
+      on_ranks([&](comm::ProcessGroup& world) {
+        const MicroJob job{.micro_batches = 7, .steps = 1, .options = policy(param, reduce)};
+        SCOPED_TRACE(fmt::format("{} ranks, {}, {}", world.size(), c10::toString(param), reduce.has_value()));
+        expect_as_by_hand(train_micro(world, job), by_hand(job, world.size()), job);
+      });
+}
+
+TEST(MixedPrecision, EveryModelAndStrategyEqualsALoopByHand) {
+  struct Case {
+    const char* name;
+    MakeModel make;
+    const char* wrap;
+  };
+  const std::vector<Case> models{{"tied", make_tied, "name:**"},     {"frozen", make_frozen, "class:Block"},
+                                 {"unused", make_unused, "size:50"}, {"twice", make_twice, "class:Block"},
+                                 {"tiny", make_tiny, "none"},        {"conv", make_conv, "name:*"}};
+  for (const auto& [name, make, wrap] : models)
+    on_ranks([&, name = name, make = make, wrap = wrap](comm::ProcessGroup& world) {
+      for (const Strategy strategy : {Strategy::full_shard, Strategy::shard_grad_op, Strategy::no_shard}) {
+        MicroJob job{.make = make, .steps = 1, .strategy = strategy, .wrap = wrap};
+        job.options = policy(at::kBFloat16, at::kFloat, at::kBFloat16);
+        SCOPED_TRACE(fmt::format("{}, {} ranks, {}", name, world.size(), fsdp::name_of(strategy)));
+        expect_as_by_hand(train_micro(world, job), by_hand(job, world.size()), job);
+      }
+    });
+}
+
+TEST(MixedPrecision, HybridMeshesEqualALoopByHand) {
+  on_ranks(4, [&](comm::ProcessGroup& world) {
+    for (const int shard : {1, 2, 4}) {
+      MicroJob job{.steps = 1, .strategy = Strategy::hybrid_shard, .shard_size = shard};
+      job.options = policy(at::kBFloat16, at::kFloat);
+      SCOPED_TRACE(shard);
+      expect_as_by_hand(train_micro(world, job), by_hand(job, 4), job);
+    }
+  });
+}
+
+// A shard group's messages: parameters in their type, gradients in the reduction's, once a unit each.
+TEST(MixedPrecision, BytesSentAreThoseOfTheTypesAskedFor) {
+  on_ranks([](comm::ProcessGroup& world) {
+    if (world.size() == 1) return;  // nothing is sent
+    for (const auto reduce : {at::kFloat, at::kBFloat16}) {
+      TrafficByCall traffic;
+      CountingGroup counting(device_world(world), traffic);
+      TestModel model = prepared({});
+      comm::DeviceMesh mesh(world, counting, world.size());
+      fsdp::FullyShardOptions options = policy(at::kBFloat16, reduce);
+      options.reshard_after_forward = false;
+      auto sharded = fsdp::fully_shard(model.module, mesh, *fsdp::parse_wrap_policy("class:Block"), options);
+      std::int64_t shard_numel = 0;
+      sharded->runtime().for_each_flat(
+          [&](const fsdp::FlatParameter& flat) { shard_numel += flat.layout().shard_numel(); });
+      traffic.clear();
+      sharded->run([&] { backward(model, {}, 0, world.rank() % 4); });
+      const int units = static_cast<int>(sharded->runtime().units().size());
+      EXPECT_EQ(traffic["all_gather"].calls, units);
+      EXPECT_EQ(traffic["all_gather"].bytes, 2 * shard_numel);
+      EXPECT_EQ(traffic["reduce_scatter"].calls, units);
+      EXPECT_EQ(traffic["reduce_scatter"].bytes, (reduce == at::kFloat ? 4 : 2) * shard_numel);
+      EXPECT_EQ(traffic["all_reduce"].calls, 0);
+    }
+  });
+}
+
+TEST(MixedPrecision, AnOverflowOfHalfPrecisionIsANormThatIsNotFinite) {
+  on_ranks([](comm::ProcessGroup& world) {
+    for (const std::optional<at::ScalarType> reduce : {std::optional<at::ScalarType>(), {at::kFloat}}) {
+      TestModel model = prepared({});
+      comm::DeviceMesh mesh(world, device_world(world), world.size());
+      auto sharded =
+          fsdp::fully_shard(model.module, mesh, *fsdp::parse_wrap_policy("class:Block"), policy(at::kHalf, reduce));
+      const auto step = [&](double loss_scale) {
+        sharded->zero_grad();
+        sharded->run([&] {
+          const at::Tensor x = at::ones({2, 6}, at::TensorOptions(test_device()).dtype(at::kHalf));
+          (model.forward(x).to(at::kFloat).sum() * loss_scale).backward();
+        });
+        return sharded->grad_norm(1.0 / loss_scale);
+      };
+      EXPECT_TRUE(std::isfinite(step(64)));
+      EXPECT_FALSE(std::isfinite(step(1e6)));
+      EXPECT_TRUE(std::isfinite(step(64)));  // nothing of it is left
+    }
+  });
+}
+
+TEST(MixedPrecision, OffloadChangesNoBitOnTheCpu) {
+  if (!test_device().is_cpu()) return;  // there the optimizer runs on another processor
+  on_ranks([](comm::ProcessGroup& world) {
+    for (const Strategy strategy : {Strategy::full_shard, Strategy::no_shard}) {
+      MicroJob job{.optimizer = "adamw", .strategy = strategy, .options = policy(at::kBFloat16, at::kFloat)};
+      const MicroResult without = train_micro(world, job);
+      for (const auto offload : {fsdp::Offload::optimizer, fsdp::Offload::params}) {
+        job.options.offload = offload;
+        const MicroResult with = train_micro(world, job);
+        expect_same_bits(without.masters, with.masters);
+        EXPECT_EQ(without.norms, with.norms);
+      }
+    }
+  });
+}
+
+}  // namespace
+}  // namespace shoal::testing
