@@ -58,10 +58,9 @@ Header read_header(const MappedFile& file) {
   const Header header{type_of(load<std::uint8_t>(at + 8), name), load<std::uint64_t>(at + 9),
                       load<std::uint64_t>(at + 17)};
   const auto left = static_cast<std::uint64_t>(file.size() - kHeaderBytes);
-  const std::uint64_t bound = left / 8;  // so that nothing below overflows
-  const std::uint64_t needed =
-      header.sequences > bound || header.marks > bound ? left + 1 : header.sequences * 12 + header.marks * 8;
-  SHOAL_CHECK(needed == left || needed + header.sequences == left, DataError,
+  const bool is_sane = header.sequences <= left && header.marks <= left;  // so that the sum does not overflow
+  const std::uint64_t needed = is_sane ? header.sequences * 12 + header.marks * 8 : 0;
+  SHOAL_CHECK(is_sane && (needed == left || needed + header.sequences == left), DataError,
               "{}: {} sequences and {} document marks do not fit its length of {} bytes: it is damaged", name,
               header.sequences, header.marks, file.size());
   return header;
