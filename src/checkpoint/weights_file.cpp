@@ -5,8 +5,8 @@
 #include <set>
 #include <system_error>
 
+#include "checkpoint/catalog.h"
 #include "checkpoint/file_io.h"
-#include "checkpoint/file_names.h"
 #include "core/check.h"
 #include "formats/safetensors.h"
 #include "formats/zip_reader.h"
@@ -25,7 +25,7 @@ fs::path find_in_folder(const fs::path& folder) {
   std::error_code ignored;
   for (const char* name : kInFolder)
     if (fs::exists(folder / name, ignored)) return folder / name;
-  SHOAL_CHECK(!fs::exists(folder / kCommitName, ignored) && !fs::exists(folder / kLatestName, ignored), CheckpointError,
+  SHOAL_CHECK(!is_checkpoint(folder) && list_checkpoints(folder).empty(), CheckpointError,
               "{} is a sharded checkpoint: continue it with --resume, or make one file of it with 'shoal ckpt "
               "consolidate' and start from that",
               folder.string());

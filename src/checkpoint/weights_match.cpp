@@ -108,7 +108,7 @@ class Attempt {
     for (const std::size_t i : superfluous_) {
       const std::optional<std::size_t> partner = partner_of(file_[i]);
       if (is_known_buffer(file_[i])) {
-        skipped.push_back(file_[i].name);
+        skipped.push_back(fmt::format("'{}'", file_[i].name));
       } else if (partner && match.source[*partner] != kNone) {
         match.notes.push_back(fmt::format("'{}' is tied to '{}'", file_[i].name, names_.of(*partner)));
         add_twin(*partner, i);

@@ -13,8 +13,8 @@ namespace {
 constexpr std::uint32_t kLocalSignature = 0x04034B50, kCentralSignature = 0x02014B50, kEnd64Signature = 0x06064B50,
                         kLocatorSignature = 0x07064B50;
 constexpr std::string_view kEndSignature("PK\5\6", 4);
-constexpr std::uint64_t kMax32 = 0xFFFFFFFF;
-constexpr std::uint64_t kLocalBytes = 30, kEndBytes = 22, kEnd64Bytes = 56, kLocatorBytes = 20, kMostComment = 0xFFFF;
+constexpr std::uint64_t kMax16 = 0xFFFF, kMax32 = 0xFFFFFFFF;
+constexpr std::uint64_t kLocalBytes = 30, kEndBytes = 22, kEnd64Bytes = 56, kLocatorBytes = 20;
 constexpr std::uint64_t kMostDirectoryBytes = 64 << 20;
 constexpr std::uint16_t kZip64Extra = 0x0001, kEncrypted = 1, kStored = 0;
 
@@ -40,7 +40,7 @@ bool read_end64(const ByteSource& file, std::uint64_t end_offset, Directory& dir
 }
 
 Directory find_directory(const ByteSource& file) {
-  const std::uint64_t tail_bytes = std::min(file.bytes, kEndBytes + kMostComment);
+  const std::uint64_t tail_bytes = std::min(file.bytes, kEndBytes + kMax16);
   const std::string tail = file.read(file.bytes - tail_bytes, tail_bytes, tail_bytes, "the end of the archive");
   const std::size_t at = tail.rfind(kEndSignature);
   SHOAL_CHECK(at != std::string::npos && at + kEndBytes <= tail.size(), CheckpointError,
@@ -86,6 +86,16 @@ std::pair<std::string, ZipReader::Entry> read_entry(ByteCursor& cursor, const st
   return {std::move(name), entry};
 }
 
+// Whether extra fields end where they should: no checksum covers their length, by which the data are found.
+bool is_list_of_fields(std::string_view extra) {
+  while (extra.size() >= 4) {
+    const std::size_t bytes = 4u + static_cast<unsigned char>(extra[2]) + 256u * static_cast<unsigned char>(extra[3]);
+    if (bytes > extra.size()) return false;
+    extra.remove_prefix(bytes);
+  }
+  return extra.empty();
+}
+
 }  // namespace
 
 bool looks_like_zip(std::string_view head) { return head.starts_with("PK\3\4"); }
@@ -117,7 +127,11 @@ ZipReader::Place ZipReader::place(const std::string& name) const {
               file_->path, name, entry.header_offset);
   cursor.text(22);  // what the directory says too
   const std::uint64_t name_bytes = cursor.u16(), extra_bytes = cursor.u16();
-  const std::uint64_t offset = entry.header_offset + kLocalBytes + name_bytes + extra_bytes;
+  const std::uint64_t name_at = entry.header_offset + kLocalBytes, offset = name_at + name_bytes + extra_bytes;
+  const std::string rest = file_->read(name_at, name_bytes + extra_bytes, 2 * kMax16, "the name of an entry");
+  SHOAL_CHECK(rest.substr(0, name_bytes) == name && is_list_of_fields(std::string_view(rest).substr(name_bytes)),
+              CheckpointError, "{}: the header of entry '{}' at byte {} is damaged", file_->path, name,
+              entry.header_offset);
   SHOAL_CHECK(offset <= file_->bytes && entry.bytes <= file_->bytes - offset, CheckpointError,
               "{}: entry '{}' would be {} bytes from byte {}, but the file has {}: it is truncated or damaged",
               file_->path, name, entry.bytes, offset, file_->bytes);
