@@ -85,8 +85,7 @@ WeightsContents open_hdf5_weights(const std::filesystem::path& path) {
   const bool ours = format == kConsolidated;
   WeightsContents contents{ours ? "consolidated HDF5" : "HDF5", {}, {}, {}, {}};
   for (hdf5::AnyDataset& dataset : as_damage([&] { return hdf5::find_datasets(source->file); }))
-    if (!ours || !dataset.path.starts_with(kOptimizerGroup))
-      add(std::move(dataset), ours, contents, *source);
+    if (!ours || !dataset.path.starts_with(kOptimizerGroup)) add(std::move(dataset), ours, contents, *source);
   contents.read = [source](std::size_t tensor, std::int64_t begin, std::int64_t count, std::byte* into) {
     read_tensor(*source, tensor, begin, count, into);
   };
