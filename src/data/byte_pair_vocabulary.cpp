@@ -1,6 +1,7 @@
 #include "data/byte_pair_vocabulary.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <unordered_map>
 
@@ -24,11 +25,24 @@ std::string bytes_in_order() {
   return bytes;
 }
 
-// The printable form of a byte: UTF-8 of one or two bytes.
-std::string printable_form(unsigned char byte, unsigned& next_other) {
-  const unsigned point = is_printable(byte) ? byte : next_other++;
-  if (point < 0x80) return std::string(1, static_cast<char>(point));
-  return {static_cast<char>(0xC0 | point >> 6), static_cast<char>(0x80 | (point & 0x3F))};
+// The printable forms of all bytes: UTF-8 of one or two bytes.
+std::array<std::string, 256> make_forms() {
+  std::array<std::string, 256> forms;
+  unsigned next_other = 0x100;
+  for (unsigned byte = 0; byte < 256; ++byte) {
+    const unsigned point = is_printable(byte) ? byte : next_other++;
+    if (point < 0x80) {
+      forms[byte] = static_cast<char>(point);
+    } else {
+      forms[byte] = {static_cast<char>(0xC0 | point >> 6), static_cast<char>(0x80 | (point & 0x3F))};
+    }
+  }
+  return forms;
+}
+
+const std::string& form_of(char byte) {
+  static const std::array<std::string, 256> forms = make_forms();
+  return forms[static_cast<unsigned char>(byte)];
 }
 
 std::vector<std::string_view> lines_of(std::string_view text) {
@@ -62,9 +76,8 @@ class WrittenTokens {
 
 BytePairVocabulary::BytePairVocabulary(std::string_view merges, const std::string& name) : byte_tokens_(256) {
   WrittenTokens written;
-  unsigned next_other = 0x100;
   for (const char byte : bytes_in_order()) {
-    written.add(printable_form(static_cast<unsigned char>(byte), next_other), size());
+    written.add(form_of(byte), size());
     byte_tokens_[static_cast<unsigned char>(byte)] = size();
     texts_.emplace_back(1, byte);
   }
@@ -90,6 +103,13 @@ void BytePairVocabulary::add_merge(std::uint32_t left, std::uint32_t right) {
   Merge& merge = merges_[slot_of(pair)];
   if (merge.token == kNone) merge = {pair, size()};
   texts_.push_back(texts_[left] + texts_[right]);
+}
+
+std::string BytePairVocabulary::written_form(std::uint32_t token) const {
+  if (token == end_of_text()) return texts_[token];
+  std::string form;
+  for (const char byte : texts_[token]) form += form_of(byte);
+  return form;
 }
 
 std::size_t BytePairVocabulary::slot_of(std::uint64_t pair) const {

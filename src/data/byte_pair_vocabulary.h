@@ -23,6 +23,8 @@ class BytePairVocabulary {
   std::uint32_t end_of_text() const { return size() - 1; }
   std::uint32_t token_of(unsigned char byte) const { return byte_tokens_[byte]; }
   const std::string& text_of(std::uint32_t token) const { return texts_[token]; }
+  // As files of merges and of numbers write it, in GPT-2's printable alphabet.
+  std::string written_form(std::uint32_t token) const;
   // What the two merge into, or kNone. The lower of two merged tokens is the one to make first.
   std::uint32_t merged(std::uint32_t left, std::uint32_t right) const;
 

@@ -104,7 +104,7 @@ void check_tokens_read(const TokenSource& source, std::int64_t begin, std::span<
 }
 
 void check_tokens(const TokenSource& source, std::int64_t vocab_size) {
-  constexpr std::int64_t kBlocks = kFullCheckBytes / 2 / kCheckBlock;
+  constexpr std::int64_t kBlocks = kMostChecked / kCheckBlock;
   std::vector<std::int64_t> tokens;
   for_blocks(source.size(), kCheckBlock, kBlocks, [&](std::int64_t begin, std::int64_t count) {
     if (source.largest(begin, count) < limit_of(vocab_size)) return;

@@ -33,10 +33,10 @@ struct TokenArray {
 };
 std::unique_ptr<TokenSource> make_array_source(TokenArray array, std::string name);
 
-// Throws DataError for the first token at or above `vocab_size`, with its place. Looks at all of a source up to
-// kFullCheckBytes of tokens; of a larger one at as many bytes, in blocks spread evenly from its beginning to its end.
-// Costs what reading costs: 2 to 10 GB/s from memory, the speed of the disk otherwise.
-inline constexpr std::int64_t kFullCheckBytes = std::int64_t{4} << 30;
+// Throws DataError for the first token at or above `vocab_size`, with its place. Looks at all tokens of a source up to
+// kMostChecked; of a larger one at as many, in blocks spread evenly from its beginning to its end. Costs what reading
+// costs: some GB/s from memory, the speed of the disk otherwise.
+inline constexpr std::int64_t kMostChecked = std::int64_t{1} << 31;
 void check_tokens(const TokenSource& source, std::int64_t vocab_size);
 
 // The same for `tokens`, which were read from `begin` on. vocab_size 0, here and above: not known, only negative ids

@@ -2,7 +2,9 @@
 
 #include <filesystem>
 #include <fstream>
+#include <initializer_list>
 #include <iterator>
+#include <nlohmann/json.hpp>
 
 #include "core/check.h"
 #include "data/byte_pair_tokenizer.h"
@@ -33,13 +35,35 @@ std::string contents_of(const fs::path& path) {
   return contents;
 }
 
-fs::path merges_in(const fs::path& folder) {
-  for (const char* name : {"vocab.bpe", "merges.txt"}) {
-    std::error_code ignored;
+std::optional<fs::path> find_in(const fs::path& folder, std::initializer_list<const char*> names) {
+  std::error_code ignored;
+  for (const char* name : names)
     if (fs::exists(folder / name, ignored)) return folder / name;
+  return std::nullopt;
+}
+
+// Encodings of GPT-2's kind may number their tokens otherwise (RoBERTa's does); ours follows from the merges alone.
+void check_numbers(const BytePairVocabulary& vocabulary, const fs::path& path) {
+  const auto numbers = nlohmann::json::parse(contents_of(path), nullptr, false);
+  SHOAL_CHECK(numbers.is_object(), DataError, "{}: this is no JSON object with the numbers of tokens", path.string());
+  for (std::uint32_t token = 0; token < vocabulary.size(); ++token) {
+    const std::string form = vocabulary.written_form(token);
+    const auto found = numbers.find(form);
+    if (token == vocabulary.end_of_text() && found == numbers.end()) continue;  // it is not in all of them
+    SHOAL_CHECK(found != numbers.end() && *found == token, DataError,
+                "{}: '{}' has not the number {} that the merges beside it give it: this is no encoding of GPT-2's kind",
+                path.string(), form, token);
   }
-  throw OptionError("--tokenizer {} is neither gpt2 nor bytes nor a folder with a file vocab.bpe or merges.txt",
-                    folder.string());
+}
+
+BytePairVocabulary read_vocabulary(const fs::path& folder) {
+  const auto merges = find_in(folder, {"vocab.bpe", "merges.txt"});
+  SHOAL_CHECK(merges, OptionError,
+              "--tokenizer {} is neither gpt2 nor bytes nor a folder with a file vocab.bpe or merges.txt",
+              folder.string());
+  BytePairVocabulary vocabulary(contents_of(*merges), merges->string());
+  if (const auto numbers = find_in(folder, {"encoder.json", "vocab.json"})) check_numbers(vocabulary, *numbers);
+  return vocabulary;
 }
 
 }  // namespace
@@ -47,8 +71,7 @@ fs::path merges_in(const fs::path& folder) {
 std::unique_ptr<Tokenizer> make_tokenizer(const std::string& name) {
   if (name == "bytes") return std::make_unique<ByteTokenizer>();
   if (name == "gpt2") return std::make_unique<BytePairTokenizer>(BytePairVocabulary(gpt2_merges(), "gpt2"));
-  const fs::path path = merges_in(name);
-  return std::make_unique<BytePairTokenizer>(BytePairVocabulary(contents_of(path), path.string()));
+  return std::make_unique<BytePairTokenizer>(read_vocabulary(name));
 }
 
 std::vector<std::uint32_t> encode(Tokenizer& tokenizer, std::string_view text) {

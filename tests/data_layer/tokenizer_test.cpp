@@ -5,6 +5,7 @@
 #include <random>
 
 #include "core/hash.h"
+#include "data/byte_pair_vocabulary.h"
 #include "data/gpt2_pieces.h"
 #include "data_layer/temporary_folder.h"
 #include "data_layer/token_bytes.h"
@@ -114,6 +115,26 @@ TEST(Tokenizer, AFolderWithMergesIsOneToo) {
   EXPECT_EQ(decode(*tokenizer, Tokens{257, 77, 258}), "then<|endoftext|>");
   std::string ignored;
   expect_error<DataError>([&] { tokenizer->decode(259, ignored); }, "token 259 is not in 0 … 258");
+}
+
+TEST(Tokenizer, NumbersBesideTheMergesMustAgree) {
+  const TemporaryFolder folder;
+  folder.write("vocab.bpe", "t h\n");
+  std::string numbers = "{";
+  const auto vocabulary = BytePairVocabulary("t h\n", "test");
+  for (std::uint32_t token = 0; token < 257; ++token) {
+    const std::string form = vocabulary.written_form(token);
+    const char* escape = form == "\"" || form == "\\" ? "\\" : "";
+    numbers += fmt::format("\"{}{}\": {}, ", escape, form, token);
+  }
+  folder.write("encoder.json", numbers + "\"<|endoftext|>\": 257}");
+  EXPECT_EQ(make_tokenizer(folder.path().string())->vocab_size(), 258);
+  folder.write("encoder.json", numbers + "\"<|endoftext|>\": 0}");
+  expect_error<DataError>([&] { make_tokenizer(folder.path().string()); },
+                          "encoder.json: '<|endoftext|>' has not the "
+                          "number 257");
+  folder.write("encoder.json", "[]");
+  expect_error<DataError>([&] { make_tokenizer(folder.path().string()); }, "encoder.json: this is no JSON object");
 }
 
 TEST(Tokenizer, BadMergesAreNamed) {
