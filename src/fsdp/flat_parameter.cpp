@@ -7,6 +7,7 @@
 
 #include "core/check.h"
 #include "fsdp/host_memory.h"
+#include "fsdp/initial_values.h"
 #include "fsdp/unit.h"
 
 namespace shoal::fsdp {
@@ -33,24 +34,13 @@ std::string unavailable(const std::string& unit) {
       unit);
 }
 
-// A contiguous copy of the module's own values.
-at::Tensor initial_values(const at::Tensor& parameter) {
-  return parameter.detach().clone(at::MemoryFormat::Contiguous);
-}
-
-void broadcast_from_first(comm::DeviceMesh& mesh, const at::Tensor& values) {
-  if (values.numel() == 0) return;
-  for (comm::ProcessGroup* group : {&mesh.shard(), &mesh.replicate()})
-    group->broadcast(values.data_ptr(), values.numel(), dtype_of(values.scalar_type()), 0)->wait();
-}
-
 }  // namespace
 
 FlatParameter::FlatParameter(torch_internals::StorageOwner& owner, Unit& unit, std::vector<ModuleParameter> parameters,
                              const FlatContext& context)
     : StorageUser(owner, layout_of(parameters, context.mesh).padded_numel(),
                   flat_dtypes(parameters.at(0).tensor.scalar_type(), context.options).params,
-                  parameters.at(0).tensor.device(), unavailable(unit.name())),
+                  context.initial_values.device(), unavailable(unit.name())),
       unit_(&unit),
       parameters_(std::move(parameters)),
       mesh_(&context.mesh),
@@ -59,7 +49,7 @@ FlatParameter::FlatParameter(torch_internals::StorageOwner& owner, Unit& unit, s
       layout_(layout_of(parameters_, context.mesh)) {
   const at::NoGradGuard no_grad;
   make_shards(context.options);
-  for (std::size_t i = 0; i < parameters_.size(); ++i) take_over(i, context.options);
+  for (std::size_t i = 0; i < parameters_.size(); ++i) take_over(i, context.initial_values);
   master_changed();
   if (!parameters_[0].tensor.requires_grad()) return;
   const bool on_device = master_.device() == flat().device();
@@ -83,12 +73,9 @@ void FlatParameter::make_shards(const FullyShardOptions& options) {
   lend_memory(unsharded_.data_ptr());
 }
 
-void FlatParameter::take_over(std::size_t index, const FullyShardOptions& options) {
+void FlatParameter::take_over(std::size_t index, const InitialValues& initial_values) {
   at::Tensor& parameter = parameters_[index].tensor;
-  const at::Tensor values = initial_values(parameter);
-  if (options.sync_module_states) broadcast_from_first(*mesh_, values);
-  const TensorSlice mine = layout_.slice(index, mesh_->shard().rank());
-  master_.narrow(0, mine.shard_begin, mine.count).copy_(values.flatten().narrow(0, mine.tensor_begin, mine.count));
+  initial_values.write(parameter, layout_.slice(index, mesh_->shard().rank()), master_);
   const Range place = layout_.tensor(index);
   parameter.set_data(flat().narrow(0, place.begin, place.count).view(parameter.sizes()));
 }

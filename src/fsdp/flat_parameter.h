@@ -22,6 +22,7 @@
 
 namespace shoal::fsdp {
 
+class InitialValues;
 class Unit;
 
 // A parameter as the module knows it. Its TensorImpl stays; its storage becomes a view of the flat buffer.
@@ -36,13 +37,14 @@ struct FlatContext {
   BufferPool& device_pool;
   BufferPool& host_pool;  // for shards of gradients, where the options keep them on the host
   const FullyShardOptions& options;
+  const InitialValues& initial_values;
 };
 
 class FlatParameter final : public torch_internals::StorageUser {
  public:
-  // All of `parameters` have one dtype and device. `unit` and what `context` refers to outlive this. Takes over their
-  // values, unrounded, and makes them tensors of the policy's type; one of them at a time is whole. Collective over the
-  // mesh where options.sync_module_states gives everybody the values of rank 0.
+  // All of `parameters` have one dtype. `unit` and what `context` refers to, but for the initial values, outlive this.
+  // Takes over their values, unrounded, and makes them tensors of the policy's type; one of them at a time is whole.
+  // Collective over the mesh.
   FlatParameter(torch_internals::StorageOwner& owner, Unit& unit, std::vector<ModuleParameter> parameters,
                 const FlatContext& context);
   ~FlatParameter() override;
@@ -80,7 +82,7 @@ class FlatParameter final : public torch_internals::StorageUser {
 
  private:
   void make_shards(const FullyShardOptions& options);
-  void take_over(std::size_t index, const FullyShardOptions& options);
+  void take_over(std::size_t index, const InitialValues& initial_values);
 
   Unit* unit_;
   std::vector<ModuleParameter> parameters_;

@@ -9,6 +9,8 @@
 
 #include "core/check.h"
 #include "core/hash.h"
+#include "fsdp/deferred_init.h"
+#include "fsdp/initial_values.h"
 #include "fsdp/mixed_precision.h"
 #include "fsdp/module_state.h"
 #include "fsdp/runtime.h"
@@ -77,15 +79,16 @@ std::string text_of(at::ScalarType module_dtype, const FullyShardOptions& option
 }
 
 std::string description(const Plan& plan, const FullyShardOptions& options) {
-  std::string text =
-      fmt::format("reshard_after_forward={}, deterministic={}\n", options.reshard_after_forward, options.deterministic);
+  std::string text = fmt::format("reshard_after_forward={}, deterministic={}, skip_init={}\n",
+                                 options.reshard_after_forward, options.deterministic, options.skip_init);
   for (const std::string& fqn : plan.unit_fqns) {
     const auto unit = plan.units.find(fqn);
     if (unit == plan.units.end()) continue;
     for (const ModuleParameter& p : unit->second)
       text += fmt::format(
-          "parameter '{}' of unit '{}': {} {}{}\n", p.fqn, fqn, text_of(p.tensor.scalar_type(), options),
-          fmt::format("[{}]", fmt::join(p.tensor.sizes(), ", ")), p.tensor.requires_grad() ? "" : ", frozen");
+          "parameter '{}' of unit '{}': {} {}{}{}\n", p.fqn, fqn, text_of(p.tensor.scalar_type(), options),
+          fmt::format("[{}]", fmt::join(p.tensor.sizes(), ", ")), p.tensor.requires_grad() ? "" : ", frozen",
+          options.deferred_init && options.deferred_init->is_deferred(p.tensor) ? ", deferred" : "");
   }
   return text;
 }
@@ -121,12 +124,15 @@ std::unique_ptr<FullyShardedModule> fully_shard(std::shared_ptr<Module> module, 
   Plan plan = make_plan(*module, policy);
   SHOAL_CHECK(!plan.units.empty(), OptionError, "the model has no parameters: there is nothing to shard");
   check_same_on_all_ranks(mesh.world(), description(plan, options));
-  const at::Device device = plan.units.begin()->second.front().tensor.device();
+  const at::Device device = options.device.value_or(plan.units.begin()->second.front().tensor.device());
+  const InitialValues initial_values(mesh, options, device);
   auto runtime = std::make_unique<Runtime>(mesh, options, device);
   for (const std::string& fqn : plan.unit_fqns)
-    if (const auto unit = plan.units.find(fqn); unit != plan.units.end()) runtime->add_unit(fqn, unit->second);
+    if (const auto unit = plan.units.find(fqn); unit != plan.units.end())
+      runtime->add_unit(fqn, unit->second, initial_values);
   auto state = std::make_unique<ModuleState>(module, *runtime, policy.text(), std::move(plan.aliases));
-  state->cast_buffers();
+  if (options.deferred_init) options.deferred_init->fill_rest();
+  state->place_buffers(device);
   if (options.sync_module_states) state->broadcast_buffers();
   state->check_dtypes();
   return std::unique_ptr<FullyShardedModule>(new FullyShardedModule(std::move(runtime), std::move(state)));

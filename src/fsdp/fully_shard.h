@@ -56,8 +56,12 @@ struct FullyShardOptions {
   Offload offload = Offload::none;
   // Gradients of micro-steps and replicas are summed in one fixed binary tree, whatever the number of ranks.
   bool deterministic = false;
-  std::string activation_checkpoint = "none";   // none | every:K | full | selective; see recompute.h
+  std::string activation_checkpoint = "none";  // none | every:K | full | selective; see recompute.h
+  // Where it trains, and where parameters and buffers go; unset: where the module's parameters are.
+  std::optional<at::Device> device;
   const DeferredInit* deferred_init = nullptr;  // what recorded the module's construction; null: it was built whole
+  // Parameters start as zeros, whatever the module has: for who fills all of them next, from a file.
+  bool skip_init = false;
 };
 
 class FullyShardedModule {
@@ -121,8 +125,8 @@ class FullyShardedModule {
 // The cudaStream_t on which LibTorch queues this thread's work for `device`: what a group for its memory is made with.
 void* current_stream(c10::Device device);
 
-// Collective over the mesh, which must outlive the result. `module` must be on the device and of the dtypes it trains
-// with; it must have no gradients. After the call its parameters may be read only inside run() or
+// Collective over the mesh, which must outlive the result. `module` must be of the dtypes it trains with, and have no
+// gradients. After the call its parameters may be read only inside run() or
 // summon_full_params(); elsewhere LibTorch throws.
 std::unique_ptr<FullyShardedModule> fully_shard(std::shared_ptr<torch::nn::Module> module, comm::DeviceMesh& mesh,
                                                 const WrapPolicy& policy, const FullyShardOptions& options);

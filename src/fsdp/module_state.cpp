@@ -92,12 +92,14 @@ StateDict ModuleState::state_dict() const {
   return state;
 }
 
-void ModuleState::cast_buffers() const {
-  const std::optional<at::ScalarType> type = runtime_->options().mixed_precision.buffer_dtype;
-  if (!type) return;
+void ModuleState::place_buffers(at::Device device) const {
+  const std::optional<at::ScalarType> asked = runtime_->options().mixed_precision.buffer_dtype;
   const at::NoGradGuard no_grad;
-  for (const auto& [fqn, buffer] : buffers())
-    if (buffer.is_floating_point() && buffer.scalar_type() != *type) buffer.set_data(buffer.to(*type));
+  for (const auto& [fqn, buffer] : buffers()) {
+    const at::ScalarType is = buffer.scalar_type();
+    const at::ScalarType type = buffer.is_floating_point() ? asked.value_or(is) : is;
+    if (type != is || buffer.device() != device) buffer.set_data(buffer.to(device, type));
+  }
 }
 
 std::string ModuleState::dtypes() const {

@@ -1,6 +1,8 @@
 // What a sharded module is, as a whole: its state dict, its buffers, its printed tree, the norm of its gradient.
 #pragma once
 
+#include <c10/core/Device.h>
+
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -26,8 +28,8 @@ class ModuleState {
   ModuleState(std::shared_ptr<torch::nn::Module> module, Runtime& runtime, std::string policy,
               std::vector<std::pair<std::string, std::string>> aliases);
 
-  // Floating buffers become what the policy asks for, each tensor staying the object that the module knows.
-  void cast_buffers() const;
+  // Buffers go to `device`, floating ones as what the policy asks for; each stays the tensor that the module knows.
+  void place_buffers(c10::Device device) const;
   std::string dtypes() const;  // see FullyShardedModule
   void check_dtypes() const;   // InternalError where a tensor's type is not the one that the policy asks for
 

@@ -31,12 +31,13 @@ Runtime::Runtime(comm::DeviceMesh& mesh, const FullyShardOptions& options, at::D
 
 Runtime::~Runtime() = default;
 
-void Runtime::add_unit(const std::string& fqn, const std::vector<ModuleParameter>& parameters) {
+void Runtime::add_unit(const std::string& fqn, const std::vector<ModuleParameter>& parameters,
+                       const InitialValues& initial_values) {
   auto unit = std::make_unique<Unit>(fqn, static_cast<int>(units_.size()));
   std::map<std::pair<at::ScalarType, bool>, std::vector<ModuleParameter>> kinds;
   for (const ModuleParameter& p : parameters) kinds[{p.tensor.scalar_type(), p.tensor.requires_grad()}].push_back(p);
   for (auto& [kind, members] : kinds) {
-    const FlatContext context{*mesh_, pool_, host_pool_, options_};
+    const FlatContext context{*mesh_, pool_, host_pool_, options_, initial_values};
     unit->flats().push_back(std::make_unique<FlatParameter>(*this, *unit, std::move(members), context));
     FlatParameter& flat = *unit->flats().back();
     if (!flat.trained()) continue;

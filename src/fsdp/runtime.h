@@ -24,7 +24,8 @@ class Runtime final : public torch_internals::StorageOwner {
   ~Runtime() override;
 
   // Building. Takes the values of `parameters` over into a unit named `fqn`; they are of any mix of dtypes.
-  void add_unit(const std::string& fqn, const std::vector<ModuleParameter>& parameters);
+  void add_unit(const std::string& fqn, const std::vector<ModuleParameter>& parameters,
+                const InitialValues& initial_values);
 
   void run(const std::function<void()>& body);
   void set_requires_gradient_sync(bool sync);
