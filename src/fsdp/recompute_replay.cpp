@@ -145,7 +145,7 @@ at::Tensor& Replay::tensor_of(const TensorRef& ref) {
     if (!tensor->defined()) *tensor = outside(record_->outside[output]);
   }
   if (tensor->requires_grad() != ref.requires_grad)
-    *tensor = without_history(*tensor).set_requires_grad(ref.requires_grad);
+    *tensor = ref.requires_grad ? torch_internals::with_unknown_history(*tensor) : without_history(*tensor);
   return *tensor;
 }
 

@@ -1,6 +1,8 @@
 #include "fsdp/torch_internals_saved.h"
 
 #include <torch/csrc/autograd/engine.h>
+#include <torch/csrc/autograd/functions/basic_ops.h>
+#include <torch/csrc/autograd/functions/utils.h>
 #include <torch/csrc/autograd/saved_variable_hooks.h>
 
 #include <mutex>
@@ -48,6 +50,13 @@ SaveScope::SaveScope(TensorSaver& saver) : outer_(std::exchange(g_saver, &saver)
 SaveScope::~SaveScope() { g_saver = outer_; }
 
 at::Tensor without_history(const at::Tensor& tensor) { return at::Tensor(tensor.tensor_data()); }
+
+at::Tensor with_unknown_history(const at::Tensor& tensor) {
+  const at::Tensor copy = without_history(tensor);
+  torch::autograd::set_history(copy, std::make_shared<torch::autograd::Error>("backward through the graph of a replay",
+                                                                              torch::autograd::edge_list()));
+  return copy;
+}
 
 std::int64_t version_of(const at::Tensor& tensor) { return tensor.is_inference() ? 0 : tensor._version(); }
 

@@ -38,6 +38,9 @@ class SaveScope {
 
 // `tensor` without its history: the same memory, shape and version counter.
 at::Tensor without_history(const at::Tensor& tensor);
+// The same as the result of an operator that nobody can walk backward through: it may be written in place, as a leaf
+// may not.
+at::Tensor with_unknown_history(const at::Tensor& tensor);
 // Counts the operators that wrote to the tensor's memory in place; 0 for inference tensors, which do not count.
 std::int64_t version_of(const at::Tensor& tensor);
 
