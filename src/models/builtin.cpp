@@ -55,10 +55,10 @@ struct Size {
   ModelOptions shape;
 };
 
-TrainingDefaults language_defaults(const Size& size, std::string wrap) {
+TrainingDefaults language_defaults(const Size& size, std::string schedule, std::string wrap) {
   return {.optimizer = "adamw",
           .learning_rate = size.learning_rate,
-          .schedule = "constant",
+          .schedule = std::move(schedule),
           .wrap = std::move(wrap),
           .epochs = 1,
           .batch_size = size.batch_size};
@@ -72,7 +72,7 @@ ModelEntry gpt2(const Size& size) {
   shape.dropout = 0;
   return {.name = size.name,
           .summary = size.summary,
-          .defaults = language_defaults(size, "class:GPT2Block"),
+          .defaults = language_defaults(size, "cosine:0.1", "class:GPT2Block"),
           .shape = shape,
           .metric = Metric::perplexity,
           .make = make_gpt2,
@@ -85,7 +85,7 @@ ModelEntry llama(const Size& size) {
   shape.rope_theta = 500000;
   return {.name = size.name,
           .summary = size.summary,
-          .defaults = language_defaults(size, "class:LlamaDecoderLayer"),
+          .defaults = language_defaults(size, "cosine:0.1", "class:LlamaDecoderLayer"),
           .shape = shape,
           .metric = Metric::perplexity,
           .make = make_llama,
@@ -100,7 +100,7 @@ ModelEntry bert(const Size& size) {
   shape.dropout = 0.1;
   return {.name = size.name,
           .summary = size.summary,
-          .defaults = language_defaults(size, "class:BertLayer"),
+          .defaults = language_defaults(size, "linear", "class:BertLayer"),
           .shape = shape,
           .metric = Metric::perplexity,
           .make = make_bert,

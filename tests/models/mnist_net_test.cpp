@@ -1,7 +1,6 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
-#include "core/error.h"
 #include "models/registry.h"
 
 namespace shoal::models {
@@ -63,15 +62,6 @@ TEST(MnistNet, DropoutWorksInTrainModeOnly) {
   EXPECT_NE(model->loss(batch).sum.item<double>(), model->loss(batch).sum.item<double>());
   model->module()->eval();
   EXPECT_EQ(model->loss(batch).sum.item<double>(), model->loss(batch).sum.item<double>());
-}
-
-TEST(Registry, AnUnknownModelListsTheKnown) {
-  try {
-    find_model("resnet");
-    FAIL();
-  } catch (const OptionError& error) {
-    EXPECT_STREQ(error.what(), "--model: there is no 'resnet'; the models are: mnist-net");
-  }
 }
 
 }  // namespace
