@@ -13,7 +13,8 @@ namespace shoal::data {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr std::size_t kPartBytes = 1 << 20;
+constexpr std::size_t kPartBytes = 1 << 20;  // read at once
+constexpr std::size_t kLookedAt = 1 << 16;   // to tell text from other things
 
 std::string beginning_of(const fs::path& path, std::size_t bytes) {
   GzipStream stream(path);
@@ -22,14 +23,15 @@ std::string beginning_of(const fs::path& path, std::size_t bytes) {
   return text;
 }
 
-bool looks_like_text(std::string_view beginning) {
+// Of a text that goes on, the last character may be cut.
+bool looks_like_text(std::string_view beginning, bool goes_on) {
   std::size_t at = 0;
   while (at < beginning.size()) {
     const std::size_t bytes = decode_utf8(beginning.substr(at)).bytes;
     if (bytes == 0 || beginning[at] == '\0') break;
     at += bytes;
   }
-  return beginning.size() - at < kLongestUtf8;  // what was read may end within a character
+  return at == beginning.size() || (goes_on && beginning.size() - at < kLongestUtf8);
 }
 
 void refuse_utf16(std::string_view beginning, const fs::path& path) {
@@ -53,7 +55,9 @@ bool is_text_file(const fs::path& path) {
   const fs::path inner = path.extension() == ".gz" ? path.stem() : path;
   const std::string suffix = inner.extension().string();
   if (suffix == ".txt" || suffix == ".text" || suffix == ".md") return true;
-  return suffix != ".bin" && looks_like_text(beginning_of(path, 1 << 16));
+  if (suffix == ".bin") return false;
+  const std::string beginning = beginning_of(path, kLookedAt);
+  return looks_like_text(beginning, beginning.size() == kLookedAt);
 }
 
 std::int64_t tokenize_file(const fs::path& path, Tokenizer& tokenizer, const TokenSink& sink) {

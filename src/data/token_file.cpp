@@ -31,10 +31,14 @@ std::int64_t whole_tokens(const MappedFile& file, std::int64_t header, TokenType
   return bytes / bytes_of(type);
 }
 
-TokenType plain_type(const std::string& name) {
-  if (name == "auto" || name == "uint16") return TokenType::uint16;
-  SHOAL_CHECK(name == "uint32", OptionError, "--token-type {} is not known; it is auto, uint16 or uint32", name);
-  return TokenType::uint32;
+// uint16 could not hold the tokens of a large vocabulary.
+TokenType plain_type(const DataRequest& request) {
+  const std::string& name = request.token_type;
+  const bool is_auto = name == "auto";
+  SHOAL_CHECK(is_auto || name == "uint16" || name == "uint32", OptionError,
+              "--token-type {} is not known; it is auto, uint16 or uint32", name);
+  const bool is_wide = is_auto ? request.vocab_size > 1 << 16 : name == "uint32";
+  return is_wide ? TokenType::uint32 : TokenType::uint16;
 }
 
 std::unique_ptr<TokenSource> open_plain(const Mapped& file, TokenType type) {
@@ -80,7 +84,7 @@ std::unique_ptr<TokenSource> open_megatron(const MegatronPair& pair) {
 }  // namespace
 
 std::unique_ptr<TokenSource> open_token_file(const fs::path& path, const DataRequest& request) {
-  const TokenType type = plain_type(request.token_type);
+  const TokenType type = plain_type(request);
   if (const auto pair = find_megatron_pair(path)) return open_megatron(*pair);
   const auto file = std::make_shared<const MappedFile>(path);
   SHOAL_CHECK(file->size() > 0, DataError, "{}: the file is empty", path.string());

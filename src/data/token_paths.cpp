@@ -32,9 +32,8 @@ std::vector<fs::path> files_with_word(const fs::path& folder, std::initializer_l
   for (const auto& entry : fs::directory_iterator(folder)) {
     const std::string name = entry.path().filename().string();
     const auto fits = [&](std::string_view word) { return has_word(name, word); };
-    if (name.front() != '.' && entry.is_regular_file() && std::ranges::any_of(words, fits) &&
-        !is_second_of_pair(entry.path()))
-      files.push_back(entry.path());
+    const bool is_meant = name.front() != '.' && !name.ends_with(".part") && !is_second_of_pair(entry.path());
+    if (is_meant && entry.is_regular_file() && std::ranges::any_of(words, fits)) files.push_back(entry.path());
   }
   std::ranges::sort(files);
   return files;

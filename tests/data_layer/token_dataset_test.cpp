@@ -40,6 +40,7 @@ TEST(TokenDataset, SamplesOfAFolderFollowEachOtherFileByFile) {
   folder.write("book_train_000001.bin", bytes_of_tokens<std::uint16_t>(counting(100, 12)));
   folder.write("book_val_000001.bin", bytes_of_tokens<std::uint16_t>(counting(300, 6)));
   folder.write("notes", "no tokens");
+  folder.write("more_train.bin.77.part", "not complete");
   const auto train = open_tokens(request_of(folder.path(), 5), Split::train);
   ASSERT_EQ(train->size(), 3);
   const std::vector<std::int64_t> all{0, 1, 2};

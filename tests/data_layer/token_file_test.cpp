@@ -54,6 +54,8 @@ TEST_F(TokenFileTest, Plain) {
   EXPECT_EQ(tokens_of(folder_.write("a.bin", bytes_of_tokens<std::uint16_t>(kTokens))), kTokens);
   EXPECT_EQ(tokens_of(folder_.write("b.bin", bytes_of_tokens<std::uint32_t>(kTokens)), {.token_type = "uint32"}),
             kTokens);
+  EXPECT_EQ(tokens_of(folder_.path() / "b.bin", {.vocab_size = 128256}), kTokens);
+  EXPECT_EQ(tokens_of(folder_.path() / "a.bin", {.vocab_size = 65536}), kTokens);
   expect_error<DataError>(opening("c.bin", std::string(6, 'x'), {.token_type = "uint32"}),
                           "c.bin: its 6 bytes of tokens are no multiple of 4, the size of uint32", "truncated");
   expect_error<OptionError>(opening("c.bin", "ab", {.token_type = "int8"}), "--token-type int8");
@@ -124,6 +126,7 @@ TEST_F(TokenFileTest, Text) {
 TEST_F(TokenFileTest, WhatIsNotTextIsNotTakenForIt) {
   const std::string narrow = bytes_of_tokens<std::uint16_t>(kTokens);
   EXPECT_EQ(tokens_of(folder_.write("tokens", narrow)), kTokens);
+  EXPECT_EQ(tokens_of(folder_.write("short", "\x01\xF0")), (std::vector<std::int64_t>{0xF001}));
   expect_error<DataError>(opening("a.bin.gz", gzip(narrow)), "a.bin.gz: compressed token files cannot be mapped");
   expect_error<DataError>(opening("a.txt", "\xFF\xFEh\0i\0"), "a.txt: this text is UTF-16", "iconv");
   const std::string whole = gzip("some text");
