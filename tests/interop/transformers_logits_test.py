@@ -82,10 +82,12 @@ CASES = {
 def draw_weights(model):
     with torch.no_grad():
         for name, parameter in model.named_parameters():
-            if parameter.dim() >= 2:
-                parameter.normal_(0, 2 * parameter.shape[-1] ** -0.5 if "embed" not in name and "wte" not in name else 0.5)
-            else:
+            if parameter.dim() < 2:
                 parameter.normal_(1 if name.endswith("weight") else 0, 0.3)
+            elif "embed" in name or "wte" in name or "wpe" in name:
+                parameter.normal_(0, 0.5)
+            else:
+                parameter.normal_(0, 2 * parameter.shape[-1] ** -0.5)
 
 
 def make_batch(vocabulary, masked):
