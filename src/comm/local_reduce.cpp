@@ -34,6 +34,11 @@ struct Accumulate<Float16> {
 // A block stays in the first cache while all inputs pass over it.
 constexpr std::int64_t kBlock = 2048;
 
+template <typename V, typename Term>
+void fill(V* to, std::int64_t count, Term term) {
+  for (std::int64_t i = 0; i < count; ++i) to[i] = term(i);
+}
+
 // Reduces a block of every input into the first of its buffers; the others hold branches that wait for their neighbour.
 template <typename T, typename Op>
 class BlockTree {
@@ -58,19 +63,16 @@ class BlockTree {
   void branch(std::size_t first, std::size_t leaves, Buffer* buffers) {
     auto* const to = buffers->data();
     const T* const a = input(first);
-    if (leaves == 1) return fill(to, [=](std::int64_t i) { return A::load(a[i]); });
+    if (leaves == 1) return fill(to, count_, [=](std::int64_t i) { return A::load(a[i]); });
     const std::size_t left = std::bit_floor(leaves - 1);
     const T* const b = input(first + left);
-    if (leaves == 2) return fill(to, [=, op = op_](std::int64_t i) { return op(A::load(a[i]), A::load(b[i])); });
+    if (leaves == 2)
+      return fill(to, count_, [=, op = op_](std::int64_t i) { return op(A::load(a[i]), A::load(b[i])); });
     branch(first, left, buffers);
-    if (leaves - left == 1) return fill(to, [=, op = op_](std::int64_t i) { return op(to[i], A::load(b[i])); });
+    if (leaves - left == 1) return fill(to, count_, [=, op = op_](std::int64_t i) { return op(to[i], A::load(b[i])); });
     branch(first + left, leaves - left, buffers + 1);
     const auto* const right = buffers[1].data();
-    fill(to, [=, op = op_](std::int64_t i) { return op(to[i], right[i]); });
-  }
-  template <typename Term>
-  void fill(typename A::Type* to, Term term) const {
-    for (std::int64_t i = 0, n = count_; i < n; ++i) to[i] = term(i);
+    fill(to, count_, [=, op = op_](std::int64_t i) { return op(to[i], right[i]); });
   }
 
   std::span<const void* const> inputs_;

@@ -11,6 +11,7 @@
 #include <unordered_set>
 
 #include "core/check.h"
+#include "core/glob.h"
 
 namespace shoal::fsdp {
 namespace {
@@ -101,32 +102,13 @@ class ClassPolicy final : public WrapPolicy {
   std::vector<std::string> names_;
 };
 
-// '*' and '?' stay within a part of the name, "**" crosses dots.
-bool glob(std::string_view pattern, std::string_view text) {
-  if (pattern.empty()) return text.empty();
-  if (pattern.starts_with("**")) {
-    for (std::size_t i = 0; i <= text.size(); ++i)
-      if (glob(pattern.substr(2), text.substr(i))) return true;
-    return false;
-  }
-  if (pattern[0] == '*') {
-    for (std::size_t i = 0; i <= text.size(); ++i) {
-      if (glob(pattern.substr(1), text.substr(i))) return true;
-      if (i < text.size() && text[i] == '.') return false;
-    }
-    return false;
-  }
-  if (text.empty() || (pattern[0] == '?' ? text[0] == '.' : pattern[0] != text[0])) return false;
-  return glob(pattern.substr(1), text.substr(1));
-}
-
 class NamePolicy final : public WrapPolicy {
  public:
   explicit NamePolicy(std::string pattern) : pattern_(std::move(pattern)) {}
   std::string text() const override { return "name:" + pattern_; }
 
   std::vector<ModuleUnit> select(Module& root) const override {
-    auto units = select_where(root, [&](const std::string& fqn, const Module&) { return glob(pattern_, fqn); });
+    auto units = select_where(root, [&](const std::string& fqn, const Module&) { return glob_matches(pattern_, fqn); });
     SHOAL_CHECK(!units.empty(), OptionError, "--wrap name:{}: no module has such a name (see --print-model)", pattern_);
     return units;
   }

@@ -52,13 +52,17 @@ class RuleOptimizer final : public Optimizer {
   std::string name() const override { return options_.name; }
   std::vector<std::string> state_names() const override { return state_names_; }
 
+  double weight_decay() const override { return options_.weight_decay; }
+
   void step(const FlatSpan& span, std::int64_t step, double lr, double grad_scale) const override {
     SHOAL_ASSERT(step >= 1 && span.state.size() == state_names_.size());
     SHOAL_ASSERT(span.dtype == DType::float32 || span.dtype == DType::float64);
+    OptimizerOptions options = options_;
+    if (span.weight_decay) options.weight_decay = *span.weight_decay;
     if (span.dtype == DType::float32) {
-      apply<float>(Rule<float>(options_, step, lr, grad_scale), span);
+      apply<float>(Rule<float>(options, step, lr, grad_scale), span);
     } else {
-      apply<double>(Rule<double>(options_, step, lr, grad_scale), span);
+      apply<double>(Rule<double>(options, step, lr, grad_scale), span);
     }
   }
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,8 +19,9 @@ struct FlatSpan {
   const void* grad = nullptr;
   std::vector<void*> state;
   std::int64_t count = 0;
-  bool on_device = false;  // all arrays in the memory of the current GPU; the step is queued on `stream`
-  void* stream = nullptr;  // a cudaStream_t
+  std::optional<double> weight_decay;  // of the group; unset: the optimizer's
+  bool on_device = false;              // all arrays in the memory of the current GPU; the step is queued on `stream`
+  void* stream = nullptr;              // a cudaStream_t
 };
 
 class Optimizer {
@@ -27,6 +29,7 @@ class Optimizer {
   virtual ~Optimizer() = default;
   virtual std::string name() const = 0;                      // "adadelta"
   virtual std::vector<std::string> state_names() const = 0;  // torch's own: "square_avg", "acc_delta", "exp_avg", …
+  virtual double weight_decay() const = 0;
   // One step: the gradient used is grad * grad_scale. `step` counts from 1 (Adam's bias correction).
   virtual void step(const FlatSpan& span, std::int64_t step, double lr, double grad_scale) const = 0;
 };
