@@ -1,158 +1,52 @@
 // shoal-train: trains a model on the ranks of an MPI job.
-#include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <c10/core/DeviceGuard.h>
 #include <c10/util/Exception.h>
-#include <torch/nn/module.h>
 
-#include <cstdlib>
 #include <exception>
-#include <memory>
 #include <new>
-#include <thread>
+#include <sstream>
 
 #include "apps/train_options.h"
-#include "checkpoint/checkpointer.h"
-#include "comm/device_mesh.h"
+#include "apps/train_setup.h"
 #include "comm/mpi_process_group.h"
-#include "comm/nccl_process_group.h"
-#include "core/check.h"
 #include "core/logging.h"
-#include "fsdp/fully_shard.h"
-#include "fsdp/sharded_optimizer.h"
-#include "launch/mpi_session.h"
 #include "launch/stop_signal.h"
 #include "train/agreement.h"
-#include "train/device.h"
 #include "train/finish.h"
-#include "train/random_seed.h"
-#include "train/thread_share.h"
 #include "train/trainer.h"
-
-extern char** environ;
 
 namespace shoal::apps {
 namespace {
 
 using train::TrainOptions;
 
-// The same on every rank: a launcher may give its environment to some nodes and not to others.
-std::optional<TrainOptions> agreed_options(comm::ProcessGroup& world, const std::vector<std::string>& arguments) {
-  std::optional<TrainOptions> options;
-  const auto all = train::run_everywhere(world, [&] {
-    options = parse_train_options(arguments, environ);
-    std::string text;
-    if (options)
-      for (const auto& [name, value] : train::resolved(*options)) text += fmt::format("--{} {}\n", name, value);
-    return text;
-  });
-  train::run_everywhere(world, [&]() -> std::string {
-    const std::string& mine = all[static_cast<std::size_t>(world.rank())];
-    SHOAL_CHECK(mine == all[0], OptionError,
-                "this rank has other options than rank 0; give them on the command line or in --config FILE, or let "
-                "the launcher pass SHOAL_ variables on (mpirun -x, srun --export)");
-    return "";
-  });
-  return options;
+// What floating inputs are cast to: the parameters' type.
+std::optional<at::ScalarType> input_dtype(const TrainOptions& options) {
+  return train::fully_shard_options(options.sharding, false).mixed_precision.param_dtype;
 }
 
-void set_threads(comm::ProcessGroup& world, const launch::Placement& placement, int requested) {
-  const int fair = train::fair_threads(world, placement.host);
-  const char* const openmp = std::getenv("OMP_NUM_THREADS");
-  if (requested > 0) at::set_num_threads(requested);
-  if (requested == 0 && openmp == nullptr) at::set_num_threads(fair);
-}
-
-// What the ranks must know of each other before the options are complete.
-train::BatchPlan settle(comm::ProcessGroup& world, const launch::Placement& placement, const models::ModelEntry& entry,
-                        TrainOptions& options) {
-  log::set_quiet(options.run.quiet);
-  world.set_timeout(std::chrono::milliseconds(static_cast<std::int64_t>(options.run.collective_timeout * 1000)));
-  train::BatchPlan plan;
-  train::run_everywhere(world, [&]() -> std::string {
-    plan = train::plan_batches(options.batch, world.size(), entry.defaults.batch_size);
-    return "";
-  });
-  options.batch = {plan.rank_batch(), plan.global_batch, plan.micro_steps};
-  set_threads(world, placement, options.run.threads);
-  return plan;
-}
-
-// The same kind of device on all ranks.
-at::Device agree_on_device(comm::ProcessGroup& world, const launch::Placement& placement, const std::string& wanted) {
-  at::Device device = at::kCPU;
-  const auto all = train::run_everywhere(world, [&] {
-    device = train::choose_device(wanted, placement.local_rank, placement.local_size);
-    return std::string(device.is_cuda() ? "a GPU" : "no GPU");
-  });
-  train::run_everywhere(world, [&]() -> std::string {
-    const std::string& mine = all[static_cast<std::size_t>(world.rank())];
-    SHOAL_CHECK(mine == all[0], DeviceError, "--device {}: this rank has {}, but rank 0 has {}; use --device cpu",
-                wanted, mine, all[0]);
-    return "";
-  });
-  return device;
-}
-
-// The group for tensors of `device`, where that is not host memory.
-std::unique_ptr<comm::ProcessGroup> make_device_group(comm::ProcessGroup& world, at::Device device) {
-  if (device.is_cpu()) return nullptr;
-  return comm::make_nccl_group(world, device.index(), [device] { return fsdp::current_stream(device); });
-}
-
-std::unique_ptr<comm::DeviceMesh> make_mesh(comm::ProcessGroup& world, comm::ProcessGroup& device_world,
-                                            const launch::Placement& placement, const train::ShardingOptions& options) {
-  const int shard_size = fsdp::shard_group_size(fsdp::parse_strategy(options.strategy), world.size(),
-                                                placement.local_size, options.shard_size);
-  std::unique_ptr<comm::DeviceMesh> mesh;
-  train::run_agreeing([&] { mesh = std::make_unique<comm::DeviceMesh>(world, device_world, shard_size); });
-  return mesh;
-}
-
-std::unique_ptr<fsdp::FullyShardedModule> shard(models::Model& model, comm::DeviceMesh& mesh,
-                                                const train::ShardingOptions& options) {
-  std::unique_ptr<fsdp::FullyShardedModule> sharded;
-  train::run_agreeing([&] {
-    sharded = fsdp::fully_shard(
-        model.module(), mesh, *fsdp::parse_wrap_policy(options.wrap),
-        {.reshard_after_forward = fsdp::reshards_after_forward(fsdp::parse_strategy(options.strategy)),
-         .forward_prefetch = options.forward_prefetch,
-         .backward_prefetch = options.backward_prefetch});
-  });
-  return sharded;
-}
-
-// Every rank reads its own copy, and all copies must be the same.
-std::unique_ptr<data::Dataset> open_data(comm::ProcessGroup& world, const TrainOptions& options, data::Split split) {
-  std::unique_ptr<data::Dataset> dataset;
-  const auto all = train::run_everywhere(world, [&] {
-    dataset = models::find_model(options.model).open_data({.path = options.data.path}, split);
-    return fmt::format("{} {}", dataset->size(), dataset->fingerprint());
-  });
-  train::run_everywhere(world, [&]() -> std::string {
-    SHOAL_CHECK(all[static_cast<std::size_t>(world.rank())] == all[0], DataError,
-                "--data {}: this rank reads other data there than rank 0", options.data.path.string());
-    return "";
-  });
-  return dataset;
-}
-
-std::unique_ptr<checkpoint::Checkpointer> open_checkpoints(comm::ProcessGroup& world, const TrainOptions& options) {
-  std::unique_ptr<checkpoint::Checkpointer> checkpointer;
-  if (!train::writes_checkpoints(options)) return checkpointer;
-  train::run_agreeing([&] {
-    checkpointer = std::make_unique<checkpoint::Checkpointer>(
-        world, checkpoint::CheckpointerOptions{options.checkpoint.directory, options.checkpoint.keep});
-  });
-  return checkpointer;
+// The price of not reducing every micro-step.
+std::string kept_gradients(const train::TrainParts& parts, const TrainOptions& options) {
+  if (train::parse_accumulate_mode(options.sharding.accumulate_mode) != train::AccumulateMode::keep) return "";
+  return fmt::format(": whole gradients take {:.1f} MiB a rank",
+                     static_cast<double>(parts.sharded.unsynced_gradient_bytes()) / (1 << 20));
 }
 
 // The run in a few lines, and whether there is room for its checkpoints.
-void announce(const train::TrainParts& parts, const TrainOptions& options) {
+void announce(const train::TrainParts& parts, const TrainOptions& options, const train::BatchPlan& plan) {
   train::log_options(options);
-  log::info("{} ranks, {} threads each; {} parameters; {} training and {} test samples; {} samples a step",
+  std::int64_t steps = 0;
+  train::run_agreeing([&] { steps = train::total_steps(options, plan, parts.train_data.size()); });
+  log::info("{} ranks, {} threads each; {} parameters; {} training and {} test samples; {} steps of {} samples",
             parts.world.size(), at::get_num_threads(), parts.sharded.parameter_count(), parts.train_data.size(),
-            parts.test_data.size(), options.batch.global_batch_size);
+            parts.test_data ? parts.test_data->size() : 0, steps, plan.global_batch);
+  log::info("{}", parts.sharded.dtypes());
+  std::istringstream groups(parts.optimizer.print_groups());
+  for (std::string line; std::getline(groups, line);) log::info("{}", line);
+  if (plan.micro_steps > 1)
+    log::info("{} micro-steps a step, --accumulate-mode {}{}", plan.micro_steps, options.sharding.accumulate_mode,
+              kept_gradients(parts, options));
   if (train::writes_checkpoints(options)) {
     StateDict state = parts.sharded.state_dict();
     state.append(parts.optimizer.state_dict());
@@ -171,6 +65,8 @@ ExitCode train_and_save(const train::TrainParts& parts, const TrainOptions& opti
   const auto checkpointer = open_checkpoints(parts.world, options);
   train::Trainer trainer(parts, options, plan, checkpointer.get(), [&] { return stop.received(); });
   trainer.restore();
+  if (trainer.last_checkpoint().empty() && !options.model.init_from.empty())
+    load_initial_weights(parts.world, parts.sharded, options.model);
   const train::Outcome outcome = trainer.run();
   if (outcome == train::Outcome::finished && train::writes_output(options))
     train::write_output(parts.world, trainer.last_checkpoint(), options.checkpoint.output);
@@ -187,26 +83,31 @@ ExitCode run(const launch::Placement& placement, comm::ProcessGroup& world, cons
     return ExitCode::ok;
   }
   TrainOptions& options = *given;
-  const models::ModelEntry& entry = models::find_model(options.model);
+  const models::ModelEntry& entry = models::find_model(options.model.name);
   const train::BatchPlan plan = settle(world, placement, entry, options);
 
-  const auto seed = static_cast<std::uint64_t>(options.run.seed);
-  at::manual_seed(train::model_seed(seed));
-  const std::unique_ptr<models::Model> model = entry.make({.seed = seed});
   const at::Device device = agree_on_device(world, placement, options.run.device);
   const c10::OptionalDeviceGuard on_device(device);
-  model->module()->to(device);
+  const BuiltModel built = build_model(world, entry, options, device);
   const auto device_group = make_device_group(world, device);
   const auto mesh = make_mesh(world, device_group ? *device_group : world, placement, options.sharding);
-  const auto sharded = shard(*model, *mesh, options.sharding);
+  const auto sharded = shard(built, *mesh, device, options);
   if (options.run.print_model) log::print_result(sharded->print());
   if (options.data.path.empty()) return ExitCode::ok;
 
-  const auto train_data = open_data(world, options, data::Split::train);
-  const auto test_data = open_data(world, options, data::Split::test);
-  fsdp::ShardedOptimizer optimizer(*sharded, optim::make_optimizer(options.optimizer.rule));
-  const train::TrainParts parts{world, *model, *sharded, optimizer, *train_data, *test_data, device};
-  announce(parts, options);
+  const auto train_data = open_data(world, entry, options, data::Split::train);
+  const auto test_data = open_data(world, entry, options, data::Split::test);
+  const auto optimizer = make_optimizer(*sharded, options.optimizer);
+  const train::TrainParts parts{.world = world,
+                                .model = *built.model,
+                                .sharded = *sharded,
+                                .optimizer = *optimizer,
+                                .train_data = *train_data,
+                                .test_data = test_data.get(),
+                                .device = device,
+                                .input_dtype = input_dtype(options),
+                                .metric = entry.metric};
+  announce(parts, options, plan);
   if (options.run.dry_run) return ExitCode::ok;
   return train_and_save(parts, options, plan);
 }

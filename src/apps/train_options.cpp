@@ -4,148 +4,20 @@
 #include <array>
 #include <boost/program_options.hpp>
 #include <cctype>
-#include <charconv>
 #include <fstream>
 #include <sstream>
 #include <string_view>
 
+#include "apps/train_option_groups.h"
 #include "core/check.h"
+#include "models/plugin.h"
+#include "models/script_model.h"
 
 namespace shoal::apps {
 namespace {
 
 namespace po = boost::program_options;
 using train::TrainOptions;
-
-// Through a string: a path's own operator>> would stop at a space.
-po::value_semantic* path_value(std::filesystem::path& into) {
-  return po::value<std::string>()->value_name("PATH")->notifier([&into](const std::string& text) { into = text; });
-}
-
-template <typename T>
-po::value_semantic* value(T& into, const char* name) {
-  return po::value<T>(&into)->value_name(name);
-}
-
-// Where 0 stands for "not given", it cannot be given.
-po::value_semantic* count_value(std::int64_t& into, const char* name, const char* option) {
-  return po::value<std::int64_t>(&into)->value_name(name)->notifier(
-      [option](std::int64_t n) { SHOAL_CHECK(n >= 1, OptionError, "--{} must be at least 1, not {}", option, n); });
-}
-
-double parse_beta(std::string_view text, const std::string& all) {
-  double number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  SHOAL_CHECK(error == std::errc() && end == text.data() + text.size(), OptionError,
-              "--betas takes two numbers with a comma between them, not '{}'", all);
-  return number;
-}
-
-po::value_semantic* betas_value(optim::OptimizerOptions& rule) {
-  return po::value<std::string>()->value_name("B1,B2")->notifier([&rule](const std::string& text) {
-    const std::string_view view(text);
-    const std::size_t comma = view.find(',');
-    rule.beta1 = parse_beta(view.substr(0, comma), text);
-    rule.beta2 = parse_beta(comma == view.npos ? std::string_view() : view.substr(comma + 1), text);
-  });
-}
-
-std::string model_help() {
-  std::string text = "the model:";
-  for (const models::ModelEntry& entry : models::model_entries())
-    text += fmt::format("\n{}: {}; unless told otherwise {} epochs, batch {}, {}, lr {}, {}, wrap {}", entry.name,
-                        entry.summary, entry.defaults.epochs, entry.defaults.batch_size, entry.defaults.optimizer,
-                        entry.defaults.learning_rate, entry.defaults.schedule, entry.defaults.wrap);
-  return text;
-}
-
-po::options_description model_options(TrainOptions& o) {
-  po::options_description d("Model and data");
-  d.add_options()                                                                            //
-      ("model", value(o.model, "NAME"), model_help().c_str())                                //
-      ("data", path_value(o.data.path), "the training data; what they are, the model says")  //
-      ("no-shuffle", po::bool_switch()->notifier([&o](bool given) { o.data.shuffle = !given; }),
-       "take the samples in their order in the data")                                                       //
-      ("epochs", value(o.run.epochs, "N"), "passes over the data")                                          //
-      ("max-steps", value(o.run.max_steps, "N"), "end after N steps; without --epochs, that alone counts")  //
-      ("test-batch-size", value(o.data.test_batch_size, "N"), "test samples of all ranks at a time (1000)");
-  return d;
-}
-
-po::options_description batch_options(TrainOptions& o) {
-  po::options_description d("Batches");
-  d.add_options()                                                                                           //
-      ("batch-size", count_value(o.batch.batch_size, "N", "batch-size"), "samples of a rank's micro-step")  //
-      ("global-batch-size", count_value(o.batch.global_batch_size, "N", "global-batch-size"),
-       "samples of a step over all ranks; with --batch-size, --accumulate follows")  //
-      ("accumulate", count_value(o.batch.accumulate, "K", "accumulate"), "micro-steps a step (1)");
-  return d;
-}
-
-po::options_description sharding_options(TrainOptions& o) {
-  po::options_description d("Sharding");
-  d.add_options()  //
-      ("strategy", value(o.sharding.strategy, "NAME"),
-       "full_shard, shard_grad_op, no_shard, hybrid_shard, hybrid_shard_zero2; or zero3, zero2, zero1")              //
-      ("shard-size", value(o.sharding.shard_size, "N"), "ranks a shard group of the hybrid strategies (a node's)")   //
-      ("wrap", value(o.sharding.wrap, "POLICY"), "units: none, size:MIN_PARAMS, class:NAME,..., name:PATTERN,...")   //
-      ("forward-prefetch", value(o.sharding.forward_prefetch, "N"), "units gathered ahead in the forward pass (1)")  //
-      ("backward-prefetch", value(o.sharding.backward_prefetch, "N"), "the same in the backward pass (1)")           //
-      ("print-model", po::bool_switch(&o.run.print_model),
-       "show the modules and their units; without --data, that is all");
-  return d;
-}
-
-po::options_description optimizer_options(TrainOptions& o) {
-  po::options_description d("Optimizer");
-  d.add_options()                                                                        //
-      ("optimizer", value(o.optimizer.rule.name, "NAME"), "sgd, adam, adamw, adadelta")  //
-      ("lr", value(o.optimizer.learning_rate, "X"), "learning rate")                     //
-      ("momentum", value(o.optimizer.rule.momentum, "X"), "of sgd (0)")                  //
-      ("betas", betas_value(o.optimizer.rule), "of adam and adamw (0.9,0.999)")          //
-      ("weight-decay", value(o.optimizer.rule.weight_decay, "X"),
-       "decoupled for adamw, else added to the gradient (0)")  //
-      ("schedule", value(o.optimizer.schedule, "S"),
-       "constant, or step:SIZE:GAMMA: times GAMMA after every SIZE epochs")  //
-      ("clip-grad-norm", value(o.optimizer.clip_grad_norm, "X"), "largest 2-norm of the whole gradient (0: any)");
-  return d;
-}
-
-po::options_description checkpoint_options(TrainOptions& o) {
-  po::options_description d("Checkpoints");
-  d.add_options()                                                                                                 //
-      ("checkpoint-dir", path_value(o.checkpoint.directory), "where they go (checkpoints/MODEL); none: nowhere")  //
-      ("checkpoint-every", value(o.checkpoint.every, "N|Ne"),
-       "steps, or epochs (1e); 0: only at the end of the job")                                                       //
-      ("keep", value(o.checkpoint.keep, "N"), "newest checkpoints kept (2)")                                         //
-      ("resume", value(o.checkpoint.resume, "WHAT"), "auto (the newest, if there is one), never, or a path (auto)")  //
-      ("output", path_value(o.checkpoint.output),
-       "the weights in one file at the end, FILE.h5 or FILE.pt (CHECKPOINT_DIR/MODEL.h5); none: not written");
-  return d;
-}
-
-po::options_description run_options(TrainOptions& o) {
-  po::options_description d("Run");
-  d.add_options()                                                                                             //
-      ("seed", value(o.run.seed, "N"), "of initial weights, order of samples and dropout (1)")                //
-      ("device", value(o.run.device, "NAME"), "auto, cpu, cuda (auto)")                                       //
-      ("threads", value(o.run.threads, "N"), "threads of a rank (its share of the node's cores)")             //
-      ("collective-timeout", value(o.run.collective_timeout, "S"), "seconds to wait for another rank (600)")  //
-      ("log-every", value(o.run.log_every, "N"), "steps between lines of progress (10)")                      //
-      ("quiet", po::bool_switch(&o.run.quiet), "results, warnings and errors alone")                          //
-      ("dry-run", po::bool_switch(&o.run.dry_run), "check everything, train and write nothing")               //
-      ("config", po::value<std::string>()->value_name("FILE"), "more options, as lines of name = value")      //
-      ("help", "show this and stop");
-  return d;
-}
-
-po::options_description all_options(TrainOptions& o) {
-  po::options_description all("Options");
-  for (const auto& group : {model_options(o), batch_options(o), sharding_options(o), optimizer_options(o),
-                            checkpoint_options(o), run_options(o)})
-    all.add(group);
-  return all;
-}
 
 // Not options, yet they may stand in the environment.
 bool is_foreign(std::string_view variable) {
@@ -210,6 +82,32 @@ void store_all(const std::vector<std::string>& arguments, const char* const* env
   if (values.count("config") > 0) store_file(values["config"].as<std::string>(), options, values);
 }
 
+std::string text_of(const po::variables_map& values, const char* option) {
+  return values.count(option) > 0 ? values[option].as<std::string>() : "";
+}
+
+// Of the registry, to which --model-plugin and --model-script add first.
+std::string model_name(const po::variables_map& values) {
+  const std::string name = text_of(values, "model"), script = text_of(values, "model-script"),
+                    plugin = text_of(values, "model-plugin");
+  const std::size_t before = models::model_entries().size();
+  if (!plugin.empty()) models::load_plugin(plugin);
+  if (!script.empty()) {
+    SHOAL_CHECK(name.empty(), OptionError, "--model {} and --model-script {} name two models: give one of them", name,
+                script);
+    models::ModelEntry entry = models::load_script_model(script);
+    const std::string own = entry.name;
+    models::add_model(std::move(entry));
+    return own;
+  }
+  if (!name.empty()) return name;
+  SHOAL_CHECK(!plugin.empty(), OptionError, "--model is missing; see shoal train --help");
+  SHOAL_CHECK(models::model_entries().size() == before + 1, OptionError,
+              "--model-plugin {} brings {} models: say which by --model", plugin,
+              models::model_entries().size() - before);
+  return models::model_entries().back().name;
+}
+
 }  // namespace
 
 std::string train_help() {
@@ -229,10 +127,11 @@ std::optional<TrainOptions> parse_train_options(const std::vector<std::string>& 
   po::variables_map values;
   store_all(arguments, environment, description, values);
   if (values.count("help")) return std::nullopt;
-  SHOAL_CHECK(values.count("model"), OptionError, "--model is missing; see shoal train --help");
   // The model's defaults first, then what the user gave goes over them.
-  options = train::defaults_for(models::find_model(values["model"].as<std::string>()));
+  const std::string model = model_name(values);
+  options = train::defaults_for(models::find_model(model));
   from("", [&] { po::notify(values); });
+  options.model.name = model;
   train::complete_and_check(options);
   return options;
 }

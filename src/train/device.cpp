@@ -23,9 +23,10 @@ at::Device choose_device(const std::string& wanted, int local_rank, int local_si
   return {at::kCUDA, static_cast<at::DeviceIndex>(visible == 1 ? 0 : local_rank)};
 }
 
-data::Batch to_device(const data::Batch& batch, at::Device device) {
-  if (device.is_cpu()) return batch;
-  return {batch.inputs.to(device), batch.targets.to(device)};
+data::Batch to_device(const data::Batch& batch, at::Device device, std::optional<at::ScalarType> input_dtype) {
+  data::Batch there{batch.inputs.to(device), batch.targets.to(device)};
+  if (input_dtype && there.inputs.is_floating_point()) there.inputs = there.inputs.to(*input_dtype);
+  return there;
 }
 
 std::int64_t peak_device_memory(at::Device device) {

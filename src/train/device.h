@@ -2,8 +2,10 @@
 #pragma once
 
 #include <c10/core/Device.h>
+#include <c10/core/ScalarType.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "data/dataset.h"
@@ -16,8 +18,9 @@ namespace shoal::train {
 // outnumber the GPUs.
 at::Device choose_device(const std::string& wanted, int local_rank, int local_size);
 
-// Copies of the batch's tensors on `device`; the batch itself where it is the CPU.
-data::Batch to_device(const data::Batch& batch, at::Device device);
+// The batch's tensors on `device`, floating inputs in `input_dtype` where one is given; without copies where nothing
+// changes.
+data::Batch to_device(const data::Batch& batch, at::Device device, std::optional<at::ScalarType> input_dtype);
 
 // Bytes of tensors that `device` has held at most in this process; 0 for the CPU.
 std::int64_t peak_device_memory(at::Device device);

@@ -30,15 +30,17 @@ models::EvalSum sum_over_ranks(comm::ProcessGroup& world, const models::EvalSum&
 models::EvalSum evaluate(const TrainParts& parts, std::int64_t batch_size) {
   const at::NoGradGuard no_grad;
   parts.sharded.sync_buffers();
-  parts.model.module()->eval();
+  parts.model.set_training(false);
+  const data::Dataset& samples = *parts.test_data;
   models::EvalSum local;
-  for (std::int64_t begin = 0; begin < parts.test_data.size(); begin += batch_size) {
-    const Range whole{begin, std::min(batch_size, parts.test_data.size() - begin)};
+  for (std::int64_t begin = 0; begin < samples.size(); begin += batch_size) {
+    const Range whole{begin, std::min(batch_size, samples.size() - begin)};
     const Range mine = data::part_of(whole, parts.world.rank(), parts.world.size());
     // Without samples of its own a rank still takes part in the collectives of the forward pass.
     const std::vector<std::int64_t> indices = numbers(mine.count > 0 ? mine : Range{begin, 1});
     models::EvalSum batch;
-    parts.sharded.run([&] { batch = parts.model.evaluate(to_device(parts.test_data.batch(indices), parts.device)); });
+    const data::Batch inputs = to_device(samples.batch(indices), parts.device, parts.input_dtype);
+    parts.sharded.run([&] { batch = parts.model.evaluate(inputs); });
     if (mine.count == 0) continue;
     local.loss_sum += batch.loss_sum;
     local.correct += batch.correct;

@@ -8,15 +8,30 @@
 #include <utility>
 #include <vector>
 
+#include "fsdp/fully_shard.h"
 #include "models/registry.h"
 #include "optim/optimizer.h"
 
 namespace shoal::train {
 
+struct ModelSource {
+  std::string name;                      // of the registry
+  std::filesystem::path plugin, script;  // which add to the registry
+  models::ModelOptions shape;            // what the user gave
+  std::filesystem::path init_from;       // a file or folder of initial weights; empty: drawn from the seed
+  bool rank0_reads = false;              // of init_from, and sends it to the others
+  bool deferred_init = true;             // false: every rank builds the whole model first
+};
+
 struct DataOptions {
-  std::filesystem::path path;
+  std::filesystem::path path, test_path;
   bool shuffle = true;
-  std::int64_t test_batch_size = 1000;  // samples of all ranks together
+  std::int64_t test_batch_size = 0;  // samples of all ranks together; 0: as many as a micro-step trains, or 1000
+  std::int64_t sequence_length = 0;  // tokens; 0: the longest that the model takes
+  std::string token_type = "auto", tokenizer = "gpt2";
+  std::int64_t mask_token = -1;  // -1: the last of the vocabulary
+  double mask_probability = 0.15;
+  int prefetch = 2;  // batches that a thread prepares ahead; 0: none
 };
 
 // 0: not given. docs/training.md tells how the rest follows from what is given.
@@ -24,20 +39,37 @@ struct BatchOptions {
   std::int64_t batch_size = 0;         // samples of a rank's micro-step
   std::int64_t global_batch_size = 0;  // samples of a step, over all ranks and micro-steps
   std::int64_t accumulate = 0;         // micro-steps a step
+  bool deterministic = false;          // micro-batches of fixed size, whatever the number of ranks
 };
+
+// What happens to the gradients of a step's micro-steps: summed over the ranks each time (replicas of hybrid
+// strategies: `defer` waits until the step), or kept whole until the last.
+enum class AccumulateMode { reduce, defer, keep };
+AccumulateMode parse_accumulate_mode(const std::string& text);  // OptionError that names --accumulate-mode
 
 struct ShardingOptions {
   std::string strategy = "full_shard";
   int shard_size = 0;  // ranks a shard group of the hybrid strategies; 0: the ranks of a node
   std::string wrap = "none";
   int forward_prefetch = 1, backward_prefetch = 1;  // units
+  // fp32, bf16, fp16. auto: parameters and buffers as the model has them, gradients reduced in fp32 at least.
+  std::string param_dtype = "auto", reduce_dtype = "auto", buffer_dtype = "auto";
+  std::string offload = "none";  // none, optimizer, params
+  std::string activation_checkpoint = "none";
+  std::string accumulate_mode = "defer";
 };
+
+// What fully_shard() makes of them.
+fsdp::FullyShardOptions fully_shard_options(const ShardingOptions& sharding, bool deterministic);
 
 struct OptimizerSettings {
   optim::OptimizerOptions rule;
   double learning_rate = 1e-3;
   std::string schedule = "constant";
-  double clip_grad_norm = 0;  // 0: no clipping
+  std::int64_t warmup = 0;                // steps
+  std::string no_decay = "auto";          // auto, none, GLOB,...
+  std::vector<std::string> param_groups;  // GLOB:KEY=VALUE,...
+  double clip_grad_norm = 0;              // 0: no clipping
 };
 
 struct CheckpointOptions {
@@ -58,11 +90,12 @@ struct RunOptions {
   std::string device = "auto";
   int threads = 0;                  // 0: the rank's share of the node's cores
   double collective_timeout = 600;  // seconds
+  bool deterministic = false;
   bool print_model = false, dry_run = false, quiet = false;
 };
 
 struct TrainOptions {
-  std::string model;
+  ModelSource model;
   DataOptions data;
   BatchOptions batch;
   ShardingOptions sharding;

@@ -2,12 +2,15 @@
 #pragma once
 
 #include <c10/core/Device.h>
+#include <c10/core/ScalarType.h>
+
+#include <optional>
 
 #include "comm/process_group.h"
 #include "data/dataset.h"
 #include "fsdp/fully_shard.h"
 #include "fsdp/sharded_optimizer.h"
-#include "models/model.h"
+#include "models/registry.h"
 
 namespace shoal::train {
 
@@ -17,8 +20,10 @@ struct TrainParts {
   fsdp::FullyShardedModule& sharded;  // model.module()
   fsdp::ShardedOptimizer& optimizer;
   const data::Dataset& train_data;
-  const data::Dataset& test_data;
-  at::Device device = at::kCPU;  // of the model; batches are copied to it
+  const data::Dataset* test_data;                  // null: no validation
+  at::Device device = at::kCPU;                    // of the model; batches are copied to it
+  std::optional<at::ScalarType> input_dtype = {};  // what floating inputs are cast to; unset: as the data have them
+  models::Metric metric = models::Metric::accuracy;
 };
 
 }  // namespace shoal::train

@@ -3,6 +3,7 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "core/logging.h"
@@ -33,6 +34,9 @@ void ProgressLog::step(const Progress& after, std::int64_t epoch, const StepResu
   samples_ += result.samples, epoch_samples_ += result.samples;
   seconds_ += seconds, epoch_seconds_ += seconds;
   ++epoch_steps_;
+  if (result.overflowed)
+    log::warning("step {}: the gradients overflowed in fp16; the step was left out and the loss scale halved",
+                 after.step);
   if (after.step % options_.log_every != 0) return;
   const std::string norm = result.grad_norm > 0 ? fmt::format("  gradient norm {:.4f}", result.grad_norm) : "";
   log::info("step {}  {}  loss {:.6f}{}  {:.0f} samples/s", after.step, epoch_of(epoch, options_), result.mean_loss(),
@@ -49,8 +53,14 @@ void ProgressLog::epoch(const Progress& after, std::int64_t epoch) {
   epoch_seconds_ = 0;
 }
 
-void ProgressLog::evaluation(const models::EvalSum& sum) const {
+void ProgressLog::evaluation(const models::EvalSum& sum, models::Metric metric) const {
   const auto count = static_cast<double>(sum.count);
+  if (metric == models::Metric::perplexity) {
+    const double loss = sum.loss_sum / count;
+    log::result("test loss {:.6f}, perplexity {:.3f}, accuracy {:.2f} % of {} tokens", loss, std::exp(loss),
+                100.0 * static_cast<double>(sum.correct) / count, sum.count);
+    return;
+  }
   log::result("test accuracy {:.2f} % ({}/{}), mean loss {:.4f}", 100.0 * static_cast<double>(sum.correct) / count,
               sum.correct, sum.count, sum.loss_sum / count);
 }

@@ -23,7 +23,7 @@ class ProgressLog {
   void step(const Progress& after, std::int64_t epoch, const StepResult& result, double seconds);
   // `epoch` counts from 0.
   void epoch(const Progress& after, std::int64_t epoch);
-  void evaluation(const models::EvalSum& sum) const;
+  void evaluation(const models::EvalSum& sum, models::Metric metric) const;
   // Collective over `world`: run time, and the peak memory of the ranks.
   void summary(comm::ProcessGroup& world, at::Device device) const;
 

@@ -3,82 +3,142 @@
 #include <ATen/Context.h>
 #include <torch/torch.h>
 
-#include <array>
+#include <algorithm>
 #include <cmath>
 
+#include "comm/process_group.h"
 #include "train/agreement.h"
 #include "train/device.h"
 #include "train/random_seed.h"
+#include "train/tree_sum.h"
 
 namespace shoal::train {
 namespace {
 
-struct LocalSum {
-  double loss = 0;
+struct LocalSums {
+  std::vector<double> losses;  // one a micro-step; after the exchange of all ranks together
   std::int64_t count = 0;
 };
 
-// One message a step carries the sums and the wish to stop.
-StepResult sum_over_ranks(comm::ProcessGroup& world, const LocalSum& local, bool stop_asked) {
-  std::array<double, 3> sums{local.loss, static_cast<double>(local.count), stop_asked ? 1.0 : 0.0};
+// One message a step carries the sums and the wish to stop. The losses come micro-step by micro-step, so that they are
+// summed in the same tree as the gradients.
+StepResult sum_over_ranks(comm::ProcessGroup& world, LocalSums& sums, bool stop_asked) {
+  std::vector<double> message = sums.losses;
+  message.push_back(static_cast<double>(sums.count));
+  message.push_back(stop_asked ? 1 : 0);
   world.set_activity("sum of the step's losses");
-  world.all_reduce(sums.data(), sums.size(), DType::float64, comm::ReduceOp::sum)->wait();
+  world.all_reduce(message.data(), static_cast<std::int64_t>(message.size()), DType::float64, comm::ReduceOp::sum)
+      ->wait();
   StepResult result;
-  result.loss_sum = sums[0];
-  result.count = static_cast<std::int64_t>(sums[1]);
-  result.stop_asked = sums[2] > 0;
+  result.stop_asked = message.back() > 0;
+  result.count = static_cast<std::int64_t>(message[message.size() - 2]);
+  std::copy_n(message.begin(), sums.losses.size(), sums.losses.begin());
+  TreeSum total;
+  for (const double loss : sums.losses) total.add(loss);
+  result.loss_sum = total.value();
   return result;
 }
 
-// Every rank has the same sum, so every rank throws.
-void check_finite(const StepResult& result, std::int64_t step) {
-  if (std::isfinite(result.loss_sum)) return;
-  throw AgreedError(ExitCode::usage, fmt::format("the loss of step {} is {}; the step was not taken, and the last "
-                                                 "checkpoint is from before it: lower --lr, or set --clip-grad-norm",
-                                                 step + 1, result.mean_loss()));
+// What one sample adds to the count a loss is the mean over, at most.
+double targets_a_sample(const data::Batch& batch) {
+  return static_cast<double>(batch.targets.numel()) / static_cast<double>(batch.targets.size(0));
 }
 
 }  // namespace
 
-StepResult StepRunner::run(data::Sampler& sampler, std::int64_t epoch, Range places, std::int64_t step, double lr,
-                           bool stop_asked) {
-  const int rank = parts_.world.rank(), ranks = parts_.world.size();
-  const std::int64_t micro_steps = plan_.micro_steps_for(places.count);
-  LocalSum local;
-  parts_.model.module()->train();
-  for (std::int64_t micro = 0; micro < micro_steps; ++micro) {
-    at::manual_seed(micro_step_seed(seed_, step, micro, rank));
-    const Range mine = data::part_of(data::part_of(places, micro, micro_steps), rank, ranks);
-    // A rank without samples goes through the motions with one of somebody else's, so that it takes part in the
-    // collectives; its loss is multiplied by zero.
-    const bool counts = mine.count > 0;
-    const models::LossSum loss = backward(sampler.samples(epoch, counts ? mine : Range{places.begin, 1}), counts);
-    local.loss += loss.sum.item<double>();
+StepRunner::StepRunner(TrainParts parts, BatchPlan plan, const StepOptions& options)
+    : parts_(parts), plan_(plan), options_(options) {
+  if (options.scale_loss) scaler_ = std::make_unique<LossScaler>();
+  parts_.sharded.set_requires_all_reduce(options.accumulate_mode == AccumulateMode::reduce);
+}
+
+StepResult StepRunner::run(data::Sampler& sampler, const std::function<data::Batch()>& next_batch, std::int64_t epoch,
+                           Range places, std::int64_t step, double lr, bool stop_asked) {
+  const std::vector<MicroStep> micro_steps = plan_.rank_steps(places, parts_.world.rank());
+  LocalSums local;
+  parts_.model.set_training(true);
+  for (const MicroStep& micro : micro_steps) {
+    const data::Batch batch = to_model(next_batch());
+    at::manual_seed(micro_step_seed(options_.seed, step, micro.number, micro.seed_rank));
+    const bool last = &micro == &micro_steps.back();
+    parts_.sharded.set_requires_gradient_sync(options_.accumulate_mode != AccumulateMode::keep || last);
+    // Gradients of the mean, not of the sum, times the scale fit into fp16.
+    if (scaler_) loss_factor_ = scaler_->scale() / (static_cast<double>(plan_.global_batch) * targets_a_sample(batch));
+    const models::LossSum loss = backward(batch, micro.counts);
+    local.losses.push_back(loss.sum.item<double>());
     local.count += loss.count;
   }
   StepResult result = sum_over_ranks(parts_.world, local, stop_asked);
   result.samples = places.count;
-  check_finite(result, step);
-  double grad_scale = 1.0 / static_cast<double>(result.count);
-  if (clip_grad_norm_ > 0) {
-    result.grad_norm = parts_.sharded.grad_norm(grad_scale);
-    // torch.nn.utils.clip_grad_norm_'s own formula.
-    grad_scale *= std::min(1.0, clip_grad_norm_ / (result.grad_norm + 1e-6));
-  }
-  parts_.optimizer.step(lr, grad_scale);
+  check_finite(result, local.losses, sampler, epoch, places, step);
+  take_step(result, step, lr);
   return result;
 }
 
-models::LossSum StepRunner::backward(std::span<const std::int64_t> samples, bool counts) {
-  const data::Batch batch = to_device(parts_.train_data.batch(samples), parts_.device);
+void StepRunner::take_step(StepResult& result, std::int64_t step, double lr) {
+  // A batch without a single target (masked LM may draw one) has nothing to teach; its gradients are zeros.
+  double grad_scale = 1.0 / static_cast<double>(std::max<std::int64_t>(result.count, 1)) / loss_factor_;
+  if (options_.clip_grad_norm > 0 || scaler_) result.grad_norm = parts_.sharded.grad_norm(grad_scale);
+  const bool finite = std::isfinite(result.grad_norm);
+  if (scaler_ && !scaler_->update(finite)) {
+    parts_.sharded.zero_grad();
+    result.overflowed = true;
+    return;
+  }
+  if (!finite)
+    throw AgreedError(ExitCode::usage,
+                      fmt::format("the gradient of step {} is not finite, though its loss is {}; the step was not "
+                                  "taken, and the last checkpoint is from before it: lower --lr, or give --param-dtype "
+                                  "fp32 or bf16",
+                                  step + 1, result.mean_loss()));
+  // torch.nn.utils.clip_grad_norm_'s own formula.
+  if (options_.clip_grad_norm > 0) grad_scale *= std::min(1.0, options_.clip_grad_norm / (result.grad_norm + 1e-6));
+  parts_.optimizer.step(lr, grad_scale);
+}
+
+data::Batch StepRunner::to_model(const data::Batch& batch) const {
+  return to_device(batch, parts_.device, parts_.input_dtype);
+}
+
+models::LossSum StepRunner::backward(const data::Batch& batch, bool counts) {
   models::LossSum loss;
   parts_.sharded.run([&] {
     loss = parts_.model.loss(batch);
     if (!counts) loss = {loss.sum * 0, 0};
-    loss.sum.backward();
+    (loss_factor_ == 1 ? loss.sum : loss.sum * loss_factor_).backward();
     loss.sum = loss.sum.detach();
   });
   return loss;
+}
+
+// Every rank has the same sums, so every rank comes to the same conclusion.
+void StepRunner::check_finite(const StepResult& result, const std::vector<double>& losses, data::Sampler& sampler,
+                              std::int64_t epoch, Range places, std::int64_t step) {
+  if (std::isfinite(result.loss_sum)) return;
+  const auto bad = std::find_if(losses.begin(), losses.end(), [](double loss) { return !std::isfinite(loss); });
+  std::string where;
+  if (bad != losses.end()) {
+    const auto micro = plan_.rank_steps(places, parts_.world.rank())[static_cast<std::size_t>(bad - losses.begin())];
+    where = find_nonfinite(sampler, epoch, micro, step);
+  }
+  throw AgreedError(ExitCode::usage, fmt::format("the loss of step {} is {}{}; the step was not taken, and the last "
+                                                 "checkpoint is from before it: lower --lr, or set --clip-grad-norm",
+                                                 step + 1, result.mean_loss(), where));
+}
+
+// The forward pass of the micro-step again, with a look at what each operator gives.
+std::string StepRunner::find_nonfinite(data::Sampler& sampler, std::int64_t epoch, const MicroStep& micro,
+                                       std::int64_t step) {
+  parts_.sharded.zero_grad();
+  const data::Batch batch = to_model(parts_.train_data.epoch_batch(epoch, sampler.samples(epoch, micro.places)));
+  at::manual_seed(micro_step_seed(options_.seed, step, micro.number, micro.seed_rank));
+  const std::string mine = parts_.sharded.find_nonfinite([&] { parts_.model.loss(batch); });
+  const auto all = comm::all_gather_bytes(parts_.world, mine);
+  for (std::size_t rank = 0; rank < all.size(); ++rank)
+    if (!all[rank].empty())
+      return fmt::format(" (it first appeared in {}{})", all[rank],
+                         all.size() > 1 ? fmt::format(", on rank {}", rank) : "");
+  return "";
 }
 
 }  // namespace shoal::train

@@ -2,9 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
 
 #include "data/sampler.h"
 #include "train/batch_plan.h"
+#include "train/loss_scaler.h"
 #include "train/parts.h"
 
 namespace shoal::train {
@@ -13,29 +18,46 @@ struct StepResult {
   double loss_sum = 0;     // over all samples of the step, of all ranks
   std::int64_t count = 0;  // what the loss is a mean over, of all ranks: samples, or tokens
   std::int64_t samples = 0;
-  double grad_norm = 0;     // before clipping; 0 where nothing is clipped
+  double grad_norm = 0;     // before clipping; 0 where nothing asked for it
   bool stop_asked = false;  // on some rank
+  bool overflowed = false;  // fp16 gradients: the step was left out, and the loss scale lowered
   double mean_loss() const { return loss_sum / static_cast<double>(count); }
+};
+
+struct StepOptions {
+  std::uint64_t seed = 1;
+  double clip_grad_norm = 0;  // 0: none
+  AccumulateMode accumulate_mode = AccumulateMode::defer;
+  bool scale_loss = false;  // for fp16
 };
 
 class StepRunner {
  public:
-  StepRunner(TrainParts parts, BatchPlan plan, std::uint64_t seed, double clip_grad_norm)
-      : parts_(parts), plan_(plan), seed_(seed), clip_grad_norm_(clip_grad_norm) {}
+  StepRunner(TrainParts parts, BatchPlan plan, const StepOptions& options);
 
-  // Collective over the world. Trains on the samples at `places` of the epoch's order. `step` counts the steps before
-  // this one. `stop_asked`: whether this rank was asked to stop; all ranks learn of it here, without a message of its
-  // own. A loss that is not finite is an AgreedError, and the step is not taken.
-  StepResult run(data::Sampler& sampler, std::int64_t epoch, Range places, std::int64_t step, double lr,
-                 bool stop_asked);
+  // Collective over the world. Trains on the samples at `places` of the epoch's order, whose micro-batches of this rank
+  // `next_batch` gives one after the other. `step` counts the steps before this one. `stop_asked`: whether this rank
+  // was asked to stop; all ranks learn of it here, without a message of its own. A loss that is not finite is an
+  // AgreedError that says where it came from, and the step is not taken.
+  StepResult run(data::Sampler& sampler, const std::function<data::Batch()>& next_batch, std::int64_t epoch,
+                 Range places, std::int64_t step, double lr, bool stop_asked);
+
+  // Null without loss scaling.
+  LossScaler* loss_scaler() const { return scaler_.get(); }
 
  private:
-  models::LossSum backward(std::span<const std::int64_t> samples, bool counts);
+  models::LossSum backward(const data::Batch& batch, bool counts);
+  data::Batch to_model(const data::Batch& batch) const;
+  void check_finite(const StepResult& result, const std::vector<double>& losses, data::Sampler& sampler,
+                    std::int64_t epoch, Range places, std::int64_t step);
+  std::string find_nonfinite(data::Sampler& sampler, std::int64_t epoch, const MicroStep& micro, std::int64_t step);
+  void take_step(StepResult& result, std::int64_t step, double lr);
 
   TrainParts parts_;
   BatchPlan plan_;
-  std::uint64_t seed_;
-  double clip_grad_norm_;
+  StepOptions options_;
+  std::unique_ptr<LossScaler> scaler_;
+  double loss_factor_ = 1;  // of the step at hand: what losses were multiplied by before backward
 };
 
 }  // namespace shoal::train

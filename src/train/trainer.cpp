@@ -22,8 +22,13 @@ Trainer::Trainer(const TrainParts& parts, const TrainOptions& options, const Bat
       schedule_(optim::Schedule::parse(options.optimizer.schedule)),
       cadence_(Cadence::parse(options.checkpoint.every)),
       sampler_(parts.train_data.size(), static_cast<std::uint64_t>(options.run.seed), options.data.shuffle),
+      total_steps_(total_steps(options, plan, parts.train_data.size())),
       data_{parts.train_data.size(), parts.train_data.fingerprint()},
-      runner_(parts, plan, static_cast<std::uint64_t>(options.run.seed), options.optimizer.clip_grad_norm),
+      runner_(parts, plan,
+              {.seed = static_cast<std::uint64_t>(options.run.seed),
+               .clip_grad_norm = options.optimizer.clip_grad_norm,
+               .accumulate_mode = parse_accumulate_mode(options.sharding.accumulate_mode),
+               .scale_loss = options.sharding.param_dtype == "fp16"}),
       log_(options.run) {}
 
 Outcome Trainer::run() {
@@ -31,6 +36,7 @@ Outcome Trainer::run() {
     log::result("nothing left to train: step {}, {} epochs done; raise --epochs or --max-steps to go on",
                 progress_.step, progress_.position.epoch);
   validate_after_epoch();  // which a stop may have come before
+  feed_.emplace(parts_.train_data, sampler_, plan_, parts_.world.rank(), progress_.position, options_.data.prefetch);
   while (!finished()) {
     const StepResult result = step();
     if (result.stop_asked) {
@@ -54,15 +60,24 @@ StepResult Trainer::step() {
   const Timer timer;
   const data::SamplePosition at = progress_.position;
   const Range places = sampler_.step_range(at, plan_.global_batch);
-  const double lr = schedule_.learning_rate(options_.optimizer.learning_rate, at.epoch);
-  const StepResult result = runner_.run(sampler_, at.epoch, places, progress_.step, lr, stop_signal_() != 0);
+  const StepResult result = runner_.run(
+      sampler_, [this] { return feed_->next(); }, at.epoch, places, progress_.step, learning_rate(at.epoch),
+      stop_signal_() != 0);
   ++progress_.step;
+  progress_.optimizer_steps = parts_.optimizer.steps();
+  if (runner_.loss_scaler()) progress_.loss_scaler = runner_.loss_scaler()->state();
   progress_.position = sampler_.advance(at, plan_.global_batch);
   progress_.epoch_loss_sum += result.loss_sum;
   progress_.epoch_count += result.count;
   log_.step(progress_, at.epoch, result, timer.seconds());
   if (epoch_ended()) end_epoch(at.epoch);
   return result;
+}
+
+double Trainer::learning_rate(std::int64_t epoch) const {
+  return schedule_.learning_rate(
+      options_.optimizer.learning_rate,
+      {.epoch = epoch, .step = progress_.step, .total_steps = total_steps_, .warmup_steps = options_.optimizer.warmup});
 }
 
 void Trainer::end_epoch(std::int64_t epoch) {
@@ -76,8 +91,9 @@ void Trainer::validate_after_epoch() {
 }
 
 void Trainer::validate() {
+  if (parts_.test_data == nullptr) return;
   const models::EvalSum sum = evaluate(parts_, options_.data.test_batch_size);
-  log_.evaluation(sum);
+  log_.evaluation(sum, parts_.metric);
   const auto count = static_cast<double>(sum.count);
   progress_.test_step = progress_.step;
   progress_.test_accuracy = static_cast<double>(sum.correct) / count;
@@ -151,7 +167,8 @@ void Trainer::adopt(const checkpoint::Restored& restored) {
                 data_.samples);
     return "";
   });
-  parts_.optimizer.set_steps(progress_.step);
+  parts_.optimizer.set_steps(progress_.optimizer_steps);
+  if (runner_.loss_scaler() && progress_.loss_scaler) runner_.loss_scaler()->restore(*progress_.loss_scaler);
   saved_step_ = progress_.step;
   last_checkpoint_ = restored.path;
   log::info("resumed from {}: step {}, epoch {}, {} samples of it done; it was written by {} ranks, now there are {}",

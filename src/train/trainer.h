@@ -4,10 +4,12 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "checkpoint/checkpointer.h"
 #include "optim/schedule.h"
+#include "train/batch_feed.h"
 #include "train/cadence.h"
 #include "train/parts.h"
 #include "train/progress_log.h"
@@ -45,6 +47,7 @@ class Trainer {
   void end_epoch(std::int64_t epoch);
   void validate();
   void validate_after_epoch();
+  double learning_rate(std::int64_t epoch) const;
   void save();
   StateDict state();
   void check_before_restore();
@@ -58,8 +61,10 @@ class Trainer {
   optim::Schedule schedule_;
   Cadence cadence_;
   data::Sampler sampler_;
+  std::int64_t total_steps_;
   DataIdentity data_;
   StepRunner runner_;
+  std::optional<BatchFeed> feed_;  // from where the run starts
   ProgressLog log_;
   Progress progress_;
   std::int64_t saved_step_ = -1;

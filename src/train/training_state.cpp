@@ -16,8 +16,9 @@ using Json = nlohmann::ordered_json;
 constexpr int kVersion = 1;
 
 // Options whose change the user should hear of, since they bend the curve; others (files, logging, sharding) do not.
-constexpr std::array<std::string_view, 8> kCourse{"lr",       "momentum",       "betas",      "weight-decay",
-                                                  "schedule", "clip-grad-norm", "accumulate", "global-batch-size"};
+constexpr std::array<std::string_view, 13> kCourse{
+    "lr",          "momentum",       "betas",      "weight-decay",      "schedule",    "warmup",      "no-decay",
+    "param-group", "clip-grad-norm", "accumulate", "global-batch-size", "param-dtype", "reduce-dtype"};
 
 Json parse(const std::string& text, const std::string& where) {
   Json state = Json::parse(text, nullptr, false);
@@ -71,11 +72,14 @@ std::string format_training_state(const TrainOptions& options, const Progress& p
                                   int ranks) {
   Json state;
   state["version"] = kVersion;
-  state["model"] = options.model;
+  state["model"] = options.model.name;
   state["optimizer"] = options.optimizer.rule.name;
   state["seed"] = options.run.seed;
   state["ranks"] = ranks;
   state["step"] = progress.step;
+  state["optimizer_steps"] = progress.optimizer_steps;
+  if (progress.loss_scaler)
+    state["loss_scaler"] = {{"scale", progress.loss_scaler->scale}, {"good_steps", progress.loss_scaler->good_steps}};
   state["epoch"] = progress.position.epoch;
   state["samples_consumed"] = progress.position.consumed;
   state["shuffle"] = options.data.shuffle;
@@ -94,6 +98,10 @@ Progress parse_progress(const std::string& text, const std::string& where) {
   const Json state = parse(text, where);
   Progress progress;
   progress.step = get<std::int64_t>(state, "/step", where);
+  progress.optimizer_steps = state.value("optimizer_steps", progress.step);
+  if (state.contains("loss_scaler"))
+    progress.loss_scaler = {get<double>(state, "/loss_scaler/scale", where),
+                            get<std::int64_t>(state, "/loss_scaler/good_steps", where)};
   progress.position = {get<std::int64_t>(state, "/epoch", where), get<std::int64_t>(state, "/samples_consumed", where)};
   progress.epoch_loss_sum = get<double>(state, "/epoch_loss/sum", where);
   progress.epoch_count = get<std::int64_t>(state, "/epoch_loss/count", where);
@@ -109,9 +117,9 @@ Progress parse_progress(const std::string& text, const std::string& where) {
 void check_same_run(const std::string& text, const std::string& where, const TrainOptions& options) {
   const Json state = parse(text, where);
   const auto model = get<std::string>(state, "/model", where), optimizer = get<std::string>(state, "/optimizer", where);
-  SHOAL_CHECK(model == options.model, CheckpointError,
+  SHOAL_CHECK(model == options.model.name, CheckpointError,
               "{} is a checkpoint of model {}, not of --model {}: give another --checkpoint-dir", where, model,
-              options.model);
+              options.model.name);
   SHOAL_CHECK(optimizer == options.optimizer.rule.name, CheckpointError,
               "{} was trained with {}, whose state --optimizer {} cannot use: give --optimizer {}, or another "
               "--checkpoint-dir",

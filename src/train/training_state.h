@@ -2,15 +2,19 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "data/sampler.h"
+#include "train/loss_scaler.h"
 #include "train/options.h"
 
 namespace shoal::train {
 
 struct Progress {
-  std::int64_t step = 0;  // optimizer steps done
+  std::int64_t step = 0;             // done
+  std::int64_t optimizer_steps = 0;  // of these; fewer where fp16 gradients overflowed
+  std::optional<LossScalerState> loss_scaler;
   data::SamplePosition position;
   // Of the steps of this epoch so far.
   double epoch_loss_sum = 0;

@@ -18,7 +18,7 @@ SharedFolder::~SharedFolder() {
 }
 
 SmallJob::SmallJob() {
-  options.model = "small";
+  options.model.name = "small";
   options.sharding.wrap = "size:20";
   options.batch.global_batch_size = 16;
   options.optimizer.rule.name = "adamw";
@@ -40,9 +40,8 @@ SmallRun::SmallRun(comm::ProcessGroup& group, const SmallJob& job)
       test_data_(17),
       mesh_(group, group,
             fsdp::shard_group_size(fsdp::parse_strategy(options_.sharding.strategy), group.size(), group.size(), 0)),
-      sharded_(fsdp::fully_shard(
-          model_.module(), mesh_, *fsdp::parse_wrap_policy(options_.sharding.wrap),
-          {.reshard_after_forward = fsdp::reshards_after_forward(fsdp::parse_strategy(options_.sharding.strategy))})),
+      sharded_(fsdp::fully_shard(model_.module(), mesh_, *fsdp::parse_wrap_policy(options_.sharding.wrap),
+                                 fully_shard_options(options_.sharding, options_.run.deterministic))),
       optimizer_(*sharded_, optim::make_optimizer(options_.optimizer.rule)) {
   if (writes_checkpoints(options_))
     checkpointer_ = std::make_unique<checkpoint::Checkpointer>(
@@ -50,7 +49,7 @@ SmallRun::SmallRun(comm::ProcessGroup& group, const SmallJob& job)
 }
 
 Outcome SmallRun::run(std::function<int()> stop_signal) {
-  const TrainParts parts{group_, model_, *sharded_, optimizer_, train_data_, test_data_};
+  const TrainParts parts{group_, model_, *sharded_, optimizer_, train_data_, &test_data_};
   trainer_ = std::make_unique<Trainer>(parts, options_, plan_, checkpointer_.get(), std::move(stop_signal));
   trainer_->restore();
   return trainer_->run();

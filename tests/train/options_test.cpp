@@ -1,9 +1,13 @@
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <map>
+
 #include "core/error.h"
 #include "train/batch_plan.h"
 #include "train/cadence.h"
 #include "train/options.h"
+#include "train/tree_sum.h"
 
 namespace shoal::train {
 namespace {
@@ -66,12 +70,26 @@ TEST(Options, WrongOnesAreNamed) {
   expect_complaint("--collective-timeout", [](auto& o) { o.run.collective_timeout = 0; });
   expect_complaint("--batch-size", [](auto& o) { o.batch.batch_size = -1; });
   expect_complaint("--accumulate", [](auto& o) { o.batch.accumulate = -1; });
-  expect_complaint("--test-batch-size", [](auto& o) { o.data.test_batch_size = 0; });
+  expect_complaint("--test-batch-size", [](auto& o) { o.data.test_batch_size = -1; });
+  expect_complaint("--sequence-length", [](auto& o) { o.data.sequence_length = -1; });
+  expect_complaint("--token-type", [](auto& o) { o.data.token_type = "int8"; });
+  expect_complaint("--mask-probability", [](auto& o) { o.data.mask_probability = 1; });
+  expect_complaint("--prefetch-batches", [](auto& o) { o.data.prefetch = -1; });
+  expect_complaint("--sync-module-states", [](auto& o) { o.model.rank0_reads = true; });
+  expect_complaint("--param-dtype", [](auto& o) { o.sharding.param_dtype = "int8"; });
+  expect_complaint("--reduce-dtype", [](auto& o) { o.sharding.reduce_dtype = "bfloat16"; });
+  expect_complaint("--buffer-dtype", [](auto& o) { o.sharding.buffer_dtype = ""; });
+  expect_complaint("--offload", [](auto& o) { o.sharding.offload = "disk"; });
+  expect_complaint("--activation-checkpoint", [](auto& o) { o.sharding.activation_checkpoint = "some"; });
+  expect_complaint("--accumulate-mode", [](auto& o) { o.sharding.accumulate_mode = "never"; });
+  expect_complaint("--warmup", [](auto& o) { o.optimizer.warmup = -1; });
+  expect_complaint("--no-decay", [](auto& o) { o.optimizer.no_decay = ""; });
+  expect_complaint("--param-group", [](auto& o) { o.optimizer.param_groups = {"head"}; });
   expect_complaint("--data", [](auto& o) { o.data.path.clear(); });
   expect_complaint("--lr", [](auto& o) { o.optimizer.learning_rate = -1; });
   expect_complaint("--clip-grad-norm", [](auto& o) { o.optimizer.clip_grad_norm = -1; });
   expect_complaint("--optimizer", [](auto& o) { o.optimizer.rule.name = "lion"; });
-  expect_complaint("--schedule", [](auto& o) { o.optimizer.schedule = "cosine"; });
+  expect_complaint("--schedule", [](auto& o) { o.optimizer.schedule = "sine"; });
   expect_complaint("--strategy", [](auto& o) { o.sharding.strategy = "half_shard"; });
   expect_complaint("--shard-size", [](auto& o) { o.sharding.shard_size = 2; });
   expect_complaint("--wrap", [](auto& o) { o.sharding.wrap = "every"; });
@@ -119,6 +137,71 @@ TEST(BatchPlan, AShortStepTakesAsManyMicroStepsAsItFills) {
   EXPECT_EQ(plan.micro_steps_for(30), 1);
   EXPECT_EQ(plan.micro_steps_for(31), 2);
   EXPECT_EQ(plan.micro_steps_for(119), 4);
+}
+
+// What all ranks together do: for each number of a micro-batch its samples.
+std::map<std::int64_t, std::pair<std::int64_t, std::int64_t>> micro_batches(const BatchPlan& plan, Range places) {
+  std::map<std::int64_t, std::pair<std::int64_t, std::int64_t>> all;
+  for (int rank = 0; rank < plan.ranks; ++rank)
+    for (const MicroStep& step : plan.rank_steps(places, rank)) {
+      EXPECT_GT(step.places.count, 0);
+      EXPECT_EQ(step.seed_rank, 0);
+      if (!step.counts) continue;
+      EXPECT_TRUE(all.emplace(step.number, std::pair(step.places.begin, step.places.count)).second);
+    }
+  return all;
+}
+
+TEST(BatchPlan, FixedMicroBatchesAreTheSameOnAnyRanks) {
+  const BatchOptions options{.batch_size = 3, .global_batch_size = 16, .deterministic = true};
+  const BatchPlan one = plan_batches(options, 1, 64);
+  EXPECT_EQ(one.micro_steps, 6);
+  EXPECT_EQ(plan_batches(options, 4, 64).micro_steps, 2);
+  for (const Range places : {Range{32, 16}, Range{48, 2}, Range{0, 9}}) {
+    const auto expected = micro_batches(one, places);
+    std::int64_t samples = 0;
+    for (const auto& [number, batch] : expected) samples += batch.second;
+    EXPECT_EQ(samples, places.count);
+    for (const int ranks : {2, 4, 8}) EXPECT_EQ(micro_batches(plan_batches(options, ranks, 64), places), expected);
+  }
+}
+
+TEST(BatchPlan, EvenPartsCoverAStepOnce) {
+  for (const int ranks : {1, 2, 3, 5}) {
+    const BatchPlan plan = plan_batches({.global_batch_size = 23, .accumulate = 4}, ranks, 64);
+    std::vector<int> seen(40, 0);
+    for (int rank = 0; rank < ranks; ++rank)
+      for (const MicroStep& step : plan.rank_steps({10, 23}, rank))
+        for (std::int64_t i = 0; step.counts && i < step.places.count; ++i) ++seen[step.places.begin + i];
+    for (std::size_t i = 0; i < seen.size(); ++i) EXPECT_EQ(seen[i], i >= 10 && i < 33 ? 1 : 0) << i;
+  }
+}
+
+double tree(const std::vector<double>& terms) {
+  TreeSum sum;
+  for (const double term : terms) sum.add(term);
+  return sum.value();
+}
+
+TEST(TreeSum, IsTheTreeWhateverItsTermsAreSumsOf) {
+  // Values whose sum depends on the order.
+  std::vector<double> terms;
+  for (int i = 0; i < 37; ++i) terms.push_back((i % 3 - 1) * std::pow(10.0, i % 17) + 0.1 * i);
+  EXPECT_EQ(tree({terms[0], terms[1], terms[2]}), (terms[0] + terms[1]) + terms[2]);
+  EXPECT_EQ(tree({1, 2, 3, 4, 5, 6, 7}), 28);
+  EXPECT_EQ(tree({}), 0);
+  for (std::size_t count = 1; count <= terms.size(); ++count) {
+    const std::vector<double> leaves(terms.begin(), terms.begin() + static_cast<std::ptrdiff_t>(count));
+    for (const std::size_t ranks : {2, 4, 8}) {
+      std::vector<double> blocks;  // what a tree over the ranks gives, zeros where there is no leaf
+      for (std::size_t begin = 0; begin < count; begin += ranks) {
+        std::vector<double> block(ranks, 0.0);
+        std::copy_n(leaves.begin() + static_cast<std::ptrdiff_t>(begin), std::min(ranks, count - begin), block.begin());
+        blocks.push_back(tree(block));
+      }
+      EXPECT_EQ(tree(blocks), tree(leaves)) << count << " terms on " << ranks << " ranks";
+    }
+  }
 }
 
 TEST(BatchPlan, ContradictionsAndIdleRanksAreNamed) {

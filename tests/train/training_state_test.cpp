@@ -61,7 +61,7 @@ TEST(TrainingState, AnotherModelOptimizerOrSeedIsRefused) {
   const std::string text = format_training_state(options_of_run(), progress_in_epoch(), kData, 3);
   TrainOptions options = options_of_run();
   EXPECT_NO_THROW(check_same_run(text, "x", options));
-  options.model = "other-net";
+  options.model.name = "other-net";
   EXPECT_THROW(check_same_run(text, "x", options), CheckpointError);
   options = options_of_run();
   options.optimizer.rule.name = "sgd";

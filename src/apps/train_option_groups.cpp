@@ -1,0 +1,214 @@
+#include "apps/train_option_groups.h"
+
+#include <boost/program_options.hpp>
+#include <charconv>
+#include <string_view>
+
+#include "core/check.h"
+
+namespace shoal::apps {
+namespace {
+
+namespace po = boost::program_options;
+using train::TrainOptions;
+
+// Through a string: a path's own operator>> would stop at a space.
+po::value_semantic* path_value(std::filesystem::path& into) {
+  return po::value<std::string>()->value_name("PATH")->notifier([&into](const std::string& text) { into = text; });
+}
+
+template <typename T>
+po::value_semantic* value(T& into, const char* name) {
+  return po::value<T>(&into)->value_name(name);
+}
+
+// Where 0 stands for "not given", it cannot be given.
+po::value_semantic* count_value(std::int64_t& into, const char* name, const char* option) {
+  return po::value<std::int64_t>(&into)->value_name(name)->notifier(
+      [option](std::int64_t n) { SHOAL_CHECK(n >= 1, OptionError, "--{} must be at least 1, not {}", option, n); });
+}
+
+// A depth, or the words of FSDP1.
+po::value_semantic* prefetch_value(int& into) {
+  return po::value<std::string>()->value_name("N")->notifier([&into](const std::string& text) {
+    if (text == "pre" || text == "none") {
+      into = text == "pre" ? 1 : 0;
+      return;
+    }
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), into);
+    SHOAL_CHECK(error == std::errc() && end == text.data() + text.size(), OptionError,
+                "--backward-prefetch takes pre, none or a number of units, not '{}'", text);
+  });
+}
+
+double parse_beta(std::string_view text, const std::string& all) {
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  SHOAL_CHECK(error == std::errc() && end == text.data() + text.size(), OptionError,
+              "--betas takes two numbers with a comma between them, not '{}'", all);
+  return number;
+}
+
+po::value_semantic* betas_value(optim::OptimizerOptions& rule) {
+  return po::value<std::string>()->value_name("B1,B2")->notifier([&rule](const std::string& text) {
+    const std::string_view view(text);
+    const std::size_t comma = view.find(',');
+    rule.beta1 = parse_beta(view.substr(0, comma), text);
+    rule.beta2 = parse_beta(comma == view.npos ? std::string_view() : view.substr(comma + 1), text);
+  });
+}
+
+std::string model_help() {
+  std::string text = "the model:";
+  for (const models::ModelEntry& entry : models::model_entries())
+    text += fmt::format("\n{}: {}", entry.name, entry.summary);
+  return text;
+}
+
+po::options_description model_options(TrainOptions& o) {
+  models::ModelOptions& shape = o.model.shape;
+  po::options_description d("Model");
+  d.add_options()                                                                                                     //
+      ("model", value(o.model.name, "NAME"), model_help().c_str())                                                    //
+      ("model-plugin", path_value(o.model.plugin), "a shared object that brings models of its own: docs/plugins.md")  //
+      ("model-script", path_value(o.model.script), "a model made in Python (TorchScript): docs/from_python.md")       //
+      ("layers", count_value(shape.layers, "N", "layers"), "of the model, instead of what its name stands for")       //
+      ("heads", count_value(shape.heads, "N", "heads"), "attention heads")                                            //
+      ("kv-heads", count_value(shape.kv_heads, "N", "kv-heads"),
+       "heads of keys and values (grouped-query attention)")                                                         //
+      ("hidden-size", count_value(shape.hidden_size, "N", "hidden-size"), "width of the residual stream")            //
+      ("intermediate-size", count_value(shape.intermediate_size, "N", "intermediate-size"), "width inside the MLP")  //
+      ("vocab-size", count_value(shape.vocab_size, "N", "vocab-size"), "tokens that the model knows")                //
+      ("max-positions", count_value(shape.max_positions, "N", "max-positions"), "the longest sequence it takes")     //
+      ("dropout", value(shape.dropout, "P"), "of all its dropouts")                                                  //
+      ("untied-head", po::bool_switch(&shape.untied_head), "an output matrix of its own, not the embedding's")       //
+      ("rope-theta", value(shape.rope_theta, "X"), "base of the rotary position embedding")                          //
+      ("rope-scaling", value(shape.rope_scaling, "X"), "factor of Llama 3.1's rule for longer contexts; 1: none")    //
+      ("init-from", path_value(o.model.init_from),
+       "initial weights: an HDF5, safetensors or .pt file, or a Hugging Face folder")  //
+      ("sync-module-states", po::bool_switch(&o.model.rank0_reads),
+       "rank 0 alone reads --init-from, and sends the others their parts")  //
+      ("no-deferred-init", po::bool_switch()->notifier([&o](bool given) { o.model.deferred_init = !given; }),
+       "build the whole model on every rank before it is sharded");
+  return d;
+}
+
+po::options_description data_options(TrainOptions& o) {
+  po::options_description d("Data");
+  d.add_options()                                                                                                 //
+      ("data", path_value(o.data.path), "the training data; what they are, the model says: docs/data.md")         //
+      ("test-data", path_value(o.data.test_path), "what is validated on (what lies beside --data, if anything)")  //
+      ("sequence-length", count_value(o.data.sequence_length, "N", "sequence-length"),
+       "tokens a sample (the longest that the model takes)")                                                     //
+      ("token-type", value(o.data.token_type, "T"), "of plain token files: uint16, uint32 (auto: uint16)")       //
+      ("tokenizer", value(o.data.tokenizer, "T"), "for text: gpt2, bytes, or a folder with a vocab.bpe (gpt2)")  //
+      ("mask-token", value(o.data.mask_token, "ID"),
+       "masked LM: the token that hides others (the last of the vocabulary)")                                      //
+      ("mask-probability", value(o.data.mask_probability, "P"), "masked LM: of a token to be predicted (0.15)")    //
+      ("prefetch-batches", value(o.data.prefetch, "N"), "batches that a thread prepares ahead (2); 0: no thread")  //
+      ("no-shuffle", po::bool_switch()->notifier([&o](bool given) { o.data.shuffle = !given; }),
+       "take the samples in their order in the data")                                                       //
+      ("epochs", value(o.run.epochs, "N"), "passes over the data")                                          //
+      ("max-steps", value(o.run.max_steps, "N"), "end after N steps; without --epochs, that alone counts")  //
+      ("test-batch-size", value(o.data.test_batch_size, "N"), "test samples of all ranks at a time");
+  return d;
+}
+
+po::options_description batch_options(TrainOptions& o) {
+  po::options_description d("Batches");
+  d.add_options()                                                                                           //
+      ("batch-size", count_value(o.batch.batch_size, "N", "batch-size"), "samples of a rank's micro-step")  //
+      ("global-batch-size", count_value(o.batch.global_batch_size, "N", "global-batch-size"),
+       "samples of a step over all ranks; with --batch-size, --accumulate follows")                 //
+      ("accumulate", count_value(o.batch.accumulate, "K", "accumulate"), "micro-steps a step (1)")  //
+      ("accumulate-mode", value(o.sharding.accumulate_mode, "M"),
+       "defer: gradients are reduced every micro-step, replicas' sums at the step; reduce: both every micro-step; "
+       "keep: "
+       "whole gradients are kept, both at the last (defer)");
+  return d;
+}
+
+po::options_description sharding_options(TrainOptions& o) {
+  po::options_description d("Sharding");
+  d.add_options()  //
+      ("strategy", value(o.sharding.strategy, "NAME"),
+       "full_shard, shard_grad_op, no_shard, hybrid_shard, hybrid_shard_zero2; or zero3, zero2, zero1")              //
+      ("shard-size", value(o.sharding.shard_size, "N"), "ranks a shard group of the hybrid strategies (a node's)")   //
+      ("wrap", value(o.sharding.wrap, "POLICY"), "units: none, size:MIN_PARAMS, class:NAME,..., name:PATTERN,...")   //
+      ("forward-prefetch", value(o.sharding.forward_prefetch, "N"), "units gathered ahead in the forward pass (1)")  //
+      ("backward-prefetch", prefetch_value(o.sharding.backward_prefetch),
+       "the same in the backward pass; pre: 1, none: 0 (1)")  //
+      ("param-dtype", value(o.sharding.param_dtype, "T"),
+       "of parameters in forward and backward: fp32, bf16, fp16 (the model's)")                                 //
+      ("reduce-dtype", value(o.sharding.reduce_dtype, "T"), "in which gradients are summed over ranks (fp32)")  //
+      ("buffer-dtype", value(o.sharding.buffer_dtype, "T"), "of floating buffers (the model's)")                //
+      ("offload", value(o.sharding.offload, "WHAT"), "to host memory: none, optimizer, params (none)")          //
+      ("activation-checkpoint", value(o.sharding.activation_checkpoint, "WHAT"),
+       "recompute in backward: none, every:K, full, selective (none)")  //
+      ("print-model", po::bool_switch(&o.run.print_model),
+       "show the modules and their units; without --data, that is all");
+  return d;
+}
+
+po::options_description optimizer_options(TrainOptions& o) {
+  po::options_description d("Optimizer");
+  d.add_options()                                                                        //
+      ("optimizer", value(o.optimizer.rule.name, "NAME"), "sgd, adam, adamw, adadelta")  //
+      ("lr", value(o.optimizer.learning_rate, "X"), "learning rate")                     //
+      ("momentum", value(o.optimizer.rule.momentum, "X"), "of sgd (0)")                  //
+      ("betas", betas_value(o.optimizer.rule), "of adam and adamw (0.9,0.999)")          //
+      ("weight-decay", value(o.optimizer.rule.weight_decay, "X"),
+       "decoupled for adamw, else added to the gradient (0)")  //
+      ("schedule", value(o.optimizer.schedule, "S"),
+       "constant, step:SIZE:GAMMA (times GAMMA after every SIZE epochs), cosine:MIN, linear:MIN (down to MIN times "
+       "--lr)")                                                                                         //
+      ("warmup", value(o.optimizer.warmup, "N"), "steps in which the learning rate rises to --lr (0)")  //
+      ("no-decay", value(o.optimizer.no_decay, "WHICH"),
+       "parameters without weight decay: auto (fewer than two dimensions: norms and biases), none, GLOB,... (auto)")  //
+      ("param-group", po::value(&o.optimizer.param_groups)->value_name("G")->composing(),
+       "GLOB:lr-scale=X,weight-decay=X for parameters of these names; may be given several times")  //
+      ("clip-grad-norm", value(o.optimizer.clip_grad_norm, "X"), "largest 2-norm of the whole gradient (0: any)");
+  return d;
+}
+
+po::options_description checkpoint_options(TrainOptions& o) {
+  po::options_description d("Checkpoints");
+  d.add_options()                                                                                                 //
+      ("checkpoint-dir", path_value(o.checkpoint.directory), "where they go (checkpoints/MODEL); none: nowhere")  //
+      ("checkpoint-every", value(o.checkpoint.every, "N|Ne"),
+       "steps, or epochs (1e); 0: only at the end of the job")                                                       //
+      ("keep", value(o.checkpoint.keep, "N"), "newest checkpoints kept (2)")                                         //
+      ("resume", value(o.checkpoint.resume, "WHAT"), "auto (the newest, if there is one), never, or a path (auto)")  //
+      ("output", path_value(o.checkpoint.output),
+       "the weights in one file at the end, FILE.h5 or FILE.pt (CHECKPOINT_DIR/MODEL.h5); none: not written");
+  return d;
+}
+
+po::options_description run_options(TrainOptions& o) {
+  po::options_description d("Run");
+  d.add_options()                                                                               //
+      ("seed", value(o.run.seed, "N"), "of initial weights, order of samples and dropout (1)")  //
+      ("deterministic", po::bool_switch(&o.run.deterministic),
+       "bit-equal losses and weights on 1, 2, 4, ... ranks; one thread a rank unless --threads is given")     //
+      ("device", value(o.run.device, "NAME"), "auto, cpu, cuda (auto)")                                       //
+      ("threads", value(o.run.threads, "N"), "threads of a rank (its share of the node's cores)")             //
+      ("collective-timeout", value(o.run.collective_timeout, "S"), "seconds to wait for another rank (600)")  //
+      ("log-every", value(o.run.log_every, "N"), "steps between lines of progress (10)")                      //
+      ("quiet", po::bool_switch(&o.run.quiet), "results, warnings and errors alone")                          //
+      ("dry-run", po::bool_switch(&o.run.dry_run), "check everything, train and write nothing")               //
+      ("config", po::value<std::string>()->value_name("FILE"), "more options, as lines of name = value")      //
+      ("help", "show this and stop");
+  return d;
+}
+
+}  // namespace
+
+po::options_description all_options(TrainOptions& o) {
+  po::options_description all("Options");
+  for (const auto& group : {model_options(o), data_options(o), batch_options(o), sharding_options(o),
+                            optimizer_options(o), checkpoint_options(o), run_options(o)})
+    all.add(group);
+  return all;
+}
+
+}  // namespace shoal::apps

@@ -1,0 +1,226 @@
+#include "apps/train_setup.h"
+
+#include <ATen/Context.h>
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "apps/train_options.h"
+#include "checkpoint/load_weights.h"
+#include "comm/nccl_process_group.h"
+#include "core/check.h"
+#include "core/logging.h"
+#include "optim/parameter_groups.h"
+#include "train/agreement.h"
+#include "train/device.h"
+#include "train/random_seed.h"
+#include "train/thread_share.h"
+
+extern char** environ;
+
+namespace shoal::apps {
+namespace {
+
+using train::TrainOptions;
+
+void set_threads(comm::ProcessGroup& world, const launch::Placement& placement, const train::RunOptions& options) {
+  const int fair = train::fair_threads(world, placement.host);
+  if (options.threads > 0) {
+    at::set_num_threads(options.threads);
+  } else if (options.deterministic) {
+    at::set_num_threads(1);  // how a sum is split among threads is part of its result
+  } else if (std::getenv("OMP_NUM_THREADS") == nullptr) {
+    at::set_num_threads(fair);
+  }
+}
+
+void make_deterministic() {
+  setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", 0);  // read when cuBLAS is first used
+  at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
+  at::globalContext().setDeterministicCuDNN(true);
+  at::globalContext().setBenchmarkCuDNN(false);
+}
+
+// Small pictures go by the thousand; sequences as many as a micro-step trains.
+std::int64_t default_test_batch(const train::BatchPlan& plan, const models::ModelEntry& entry) {
+  return entry.shape.max_positions > 0 ? plan.micro_batch() : 1000;
+}
+
+// How long a sample is where the model takes sequences; 0 where it does not.
+std::int64_t sequence_length(const train::DataOptions& options, const models::ModelOptions& shape) {
+  constexpr std::int64_t kDefaultLongest = 2048;
+  SHOAL_CHECK(shape.max_positions > 0 || options.sequence_length == 0, OptionError,
+              "--sequence-length: the model takes no sequences");
+  SHOAL_CHECK(options.sequence_length <= shape.max_positions, OptionError,
+              "--sequence-length {} is longer than the {} positions of the model: give less, or --max-positions",
+              options.sequence_length, shape.max_positions);
+  return options.sequence_length > 0 ? options.sequence_length : std::min(shape.max_positions, kDefaultLongest);
+}
+
+data::DataRequest request_of(const TrainOptions& options, const models::ModelOptions& shape) {
+  return {.path = options.data.path,
+          .test_path = options.data.test_path,
+          .sequence_length = sequence_length(options.data, shape),
+          .vocab_size = shape.vocab_size,
+          .token_type = options.data.token_type,
+          .tokenizer = options.data.tokenizer,
+          .mask_token = options.data.mask_token,
+          .mask_probability = options.data.mask_probability,
+          .seed = static_cast<std::uint64_t>(options.run.seed)};
+}
+
+}  // namespace
+
+// The same on every rank: a launcher may give its environment to some nodes and not to others.
+std::optional<TrainOptions> agreed_options(comm::ProcessGroup& world, const std::vector<std::string>& arguments) {
+  std::optional<TrainOptions> options;
+  const auto all = train::run_everywhere(world, [&] {
+    options = parse_train_options(arguments, environ);
+    std::string text;
+    if (options)
+      for (const auto& [name, value] : train::resolved(*options)) text += fmt::format("--{} {}\n", name, value);
+    return text;
+  });
+  train::run_everywhere(world, [&]() -> std::string {
+    const std::string& mine = all[static_cast<std::size_t>(world.rank())];
+    SHOAL_CHECK(mine == all[0], OptionError,
+                "this rank has other options than rank 0; give them on the command line or in --config FILE, or let "
+                "the launcher pass SHOAL_ variables on (mpirun -x, srun --export)");
+    return "";
+  });
+  return options;
+}
+
+// What the ranks must know of each other before the options are complete.
+train::BatchPlan settle(comm::ProcessGroup& world, const launch::Placement& placement, const models::ModelEntry& entry,
+                        TrainOptions& options) {
+  log::set_quiet(options.run.quiet);
+  world.set_timeout(std::chrono::milliseconds(static_cast<std::int64_t>(options.run.collective_timeout * 1000)));
+  train::BatchPlan plan;
+  train::run_everywhere(world, [&]() -> std::string {
+    plan = train::plan_batches(options.batch, world.size(), entry.defaults.batch_size);
+    return "";
+  });
+  options.batch = {plan.rank_batch(), plan.global_batch, plan.micro_steps};
+  options.batch.deterministic = options.run.deterministic;
+  if (options.data.test_batch_size == 0) options.data.test_batch_size = default_test_batch(plan, entry);
+  set_threads(world, placement, options.run);
+  if (options.run.deterministic) make_deterministic();
+  return plan;
+}
+
+// The same kind of device on all ranks.
+at::Device agree_on_device(comm::ProcessGroup& world, const launch::Placement& placement, const std::string& wanted) {
+  at::Device device = at::kCPU;
+  const auto all = train::run_everywhere(world, [&] {
+    device = train::choose_device(wanted, placement.local_rank, placement.local_size);
+    return std::string(device.is_cuda() ? "a GPU" : "no GPU");
+  });
+  train::run_everywhere(world, [&]() -> std::string {
+    const std::string& mine = all[static_cast<std::size_t>(world.rank())];
+    SHOAL_CHECK(mine == all[0], DeviceError, "--device {}: this rank has {}, but rank 0 has {}; use --device cpu",
+                wanted, mine, all[0]);
+    return "";
+  });
+  return device;
+}
+
+// The group for tensors of `device`, where that is not host memory.
+std::unique_ptr<comm::ProcessGroup> make_device_group(comm::ProcessGroup& world, at::Device device) {
+  if (device.is_cpu()) return nullptr;
+  return comm::make_nccl_group(world, device.index(), [device] { return fsdp::current_stream(device); });
+}
+
+std::unique_ptr<comm::DeviceMesh> make_mesh(comm::ProcessGroup& world, comm::ProcessGroup& device_world,
+                                            const launch::Placement& placement, const train::ShardingOptions& options) {
+  const int shard_size = fsdp::shard_group_size(fsdp::parse_strategy(options.strategy), world.size(),
+                                                placement.local_size, options.shard_size);
+  std::unique_ptr<comm::DeviceMesh> mesh;
+  train::run_agreeing([&] { mesh = std::make_unique<comm::DeviceMesh>(world, device_world, shard_size); });
+  return mesh;
+}
+
+// The seed makes LibTorch's generators draw the same on every rank, where a constructor draws from them.
+BuiltModel build_model(comm::ProcessGroup& world, const models::ModelEntry& entry, const TrainOptions& options,
+                       at::Device device) {
+  const auto seed = static_cast<std::uint64_t>(options.run.seed);
+  BuiltModel built;
+  train::run_everywhere(world, [&]() -> std::string {
+    models::ModelOptions shape = options.model.shape;
+    shape.seed = seed;
+    shape = models::complete(entry, shape);
+    at::manual_seed(train::model_seed(seed));
+    if (options.model.deferred_init && options.model.script.empty()) {  // a script's weights are in its file
+      built.deferred = std::make_unique<fsdp::DeferredInit>();
+      built.deferred->record([&] { built.model = entry.make(shape); });
+    } else {
+      built.model = entry.make(shape);
+      built.model->to_device(device);
+    }
+    return "";
+  });
+  return built;
+}
+
+std::unique_ptr<fsdp::FullyShardedModule> shard(const BuiltModel& built, comm::DeviceMesh& mesh, at::Device device,
+                                                const TrainOptions& options) {
+  std::unique_ptr<fsdp::FullyShardedModule> sharded;
+  fsdp::FullyShardOptions how = train::fully_shard_options(options.sharding, options.run.deterministic);
+  how.device = device;
+  how.deferred_init = built.deferred.get();
+  train::run_agreeing([&] {
+    sharded = fsdp::fully_shard(built.model->module(), mesh, *fsdp::parse_wrap_policy(options.sharding.wrap), how);
+  });
+  return sharded;
+}
+
+std::unique_ptr<data::Dataset> open_data(comm::ProcessGroup& world, const models::ModelEntry& entry,
+                                         const TrainOptions& options, data::Split split) {
+  std::unique_ptr<data::Dataset> dataset;
+  const auto all = train::run_everywhere(world, [&]() -> std::string {
+    dataset = entry.open_data(request_of(options, models::complete(entry, options.model.shape)), split);
+    return dataset ? fmt::format("{} {}", dataset->size(), dataset->fingerprint()) : "";
+  });
+  const bool test = split == data::Split::test && !options.data.test_path.empty();
+  train::run_everywhere(world, [&]() -> std::string {
+    SHOAL_CHECK(all[static_cast<std::size_t>(world.rank())] == all[0], DataError,
+                "--{} {}: this rank reads other data there than rank 0", test ? "test-data" : "data",
+                (test ? options.data.test_path : options.data.path).string());
+    return "";
+  });
+  return dataset;
+}
+
+std::unique_ptr<fsdp::ShardedOptimizer> make_optimizer(fsdp::FullyShardedModule& sharded,
+                                                       const train::OptimizerSettings& settings) {
+  std::unique_ptr<fsdp::ShardedOptimizer> optimizer;
+  train::run_agreeing([&] {
+    optimizer = std::make_unique<fsdp::ShardedOptimizer>(
+        sharded, optim::make_optimizer(settings.rule),
+        optim::ParameterGroups::parse(settings.no_decay, settings.param_groups));
+  });
+  return optimizer;
+}
+
+std::unique_ptr<checkpoint::Checkpointer> open_checkpoints(comm::ProcessGroup& world, const TrainOptions& options) {
+  std::unique_ptr<checkpoint::Checkpointer> checkpointer;
+  if (!train::writes_checkpoints(options)) return checkpointer;
+  train::run_agreeing([&] {
+    checkpointer = std::make_unique<checkpoint::Checkpointer>(
+        world, checkpoint::CheckpointerOptions{options.checkpoint.directory, options.checkpoint.keep});
+  });
+  return checkpointer;
+}
+
+void load_initial_weights(comm::ProcessGroup& world, fsdp::FullyShardedModule& sharded,
+                          const train::ModelSource& source) {
+  train::run_agreeing([&] {
+    StateDict state = sharded.state_dict();
+    const auto report = checkpoint::load_weights(world, source.init_from, state, {.rank0_reads = source.rank0_reads});
+    state.loaded();
+    log::info("initial weights from {}: {}", source.init_from.string(), report.text());
+  });
+}
+
+}  // namespace shoal::apps
