@@ -13,6 +13,7 @@ docs/from_python.md describes the file. Needs torch, and for the command line tr
 """
 import argparse
 import ast
+import contextlib
 import json
 import pathlib
 import sys
@@ -71,6 +72,7 @@ class Methods(dict):
         training = self.model.training
         try:
             for name, (dtype, train, arguments) in super().items():
+                self.dtype = dtype  # of the method that is being worked on
                 self.model.train(train)
                 for parameter, values in zip(parameters, whole):
                     parameter.data = values.to(DTYPES[dtype])
@@ -95,6 +97,30 @@ def check_same(traced, program, methods, other):
         torch.testing.assert_close(results[1], results[0], rtol=1e-3, atol=1e-3, msg=lambda text: (
             f"method {name} of the traced model gives something else than the model itself for inputs of shape "
             f"{tuple(arguments[0].shape)}: what it computes depends on Python numbers or branches. {text}"))
+
+
+@contextlib.contextmanager
+def unchanged_buffers(model):
+    """A forward pass in training mode may change buffers, such as the statistics of a batch norm."""
+    saved = [(buffer, buffer.clone()) for buffer in model.buffers()]
+    try:
+        yield
+    finally:
+        for buffer, values in saved:
+            buffer.copy_(values)
+
+
+def trace(program, methods):
+    with warnings.catch_warnings():
+        # What a trace fixes is found by check_same(), not by guesses.
+        warnings.simplefilter("ignore", torch.jit.TracerWarning)
+        try:
+            return torch.jit.trace_module(program, methods, check_trace=False)
+        except RuntimeError as error:
+            if methods.dtype == "fp32":
+                raise
+            raise RuntimeError(f"the model does not work with {methods.dtype} parameters; leave that type out "
+                               f"(dtypes=('fp32',), --dtypes fp32): {error}") from error
 
 
 def smaller(example):
@@ -132,33 +158,19 @@ def export(model, path, loss, evaluate, example, *, data, other_example=None, na
     methods = Methods(model, example, dtypes, evaluate)
     about = description(model, data, name or type(model).__name__, vocab_size, max_positions, mask_token, defaults,
                         dtypes)
-    with warnings.catch_warnings():
-        # What a trace fixes is found by check_same(), not by guesses.
-        warnings.simplefilter("ignore", torch.jit.TracerWarning)
-        traced = torch.jit.trace_module(program, methods, check_trace=False)
-    check_same(traced, program, methods, other_example or smaller(example))
+    with unchanged_buffers(model):
+        traced = trace(program, methods)
+        check_same(traced, program, methods, other_example or smaller(example))
     torch.jit.save(traced, str(path), _extra_files={"shoal.json": json.dumps(about, indent=1)})
 
 
 def token_loss(model, inputs, targets):
-    """Of a language model; targets of -100 do not count."""
-    logits = model(input_ids=inputs, use_cache=False).logits
-    return F.cross_entropy(logits.flatten(0, 1).float(), targets.flatten(), reduction="sum")
-
-
-def token_evaluation(model, inputs, targets):
-    logits = model(input_ids=inputs, use_cache=False).logits.flatten(0, 1).float()
-    wanted = targets.flatten()
-    loss = F.cross_entropy(logits, wanted, reduction="sum")
-    return loss, (logits.argmax(1) == wanted).sum(), (wanted != -100).sum()
-
-
-def masked_token_loss(model, inputs, targets):
+    """Of a language model, causal or masked; targets of -100 do not count."""
     logits = model(input_ids=inputs).logits
     return F.cross_entropy(logits.flatten(0, 1).float(), targets.flatten(), reduction="sum")
 
 
-def masked_token_evaluation(model, inputs, targets):
+def token_evaluation(model, inputs, targets):
     logits = model(input_ids=inputs).logits.flatten(0, 1).float()
     wanted = targets.flatten()
     loss = F.cross_entropy(logits, wanted, reduction="sum")
@@ -194,11 +206,11 @@ def export_transformers(model, path, *, masked, name=None, mask_token=-1, dtypes
     if getattr(config, "sliding_window", None) and getattr(config, "use_sliding_window", True):
         raise ValueError(f"{config.model_type}: attention with a sliding window cannot be exported")
     use_plain_attention(model)
+    config.use_cache = False
     longest = getattr(config, "max_position_embeddings", 0)
     length = min(longest or 16, 16)
     first, second = (torch.randint(config.vocab_size, shape) for shape in ((2, length), (3, max(length - 3, 1))))
-    loss, evaluate = (masked_token_loss, masked_token_evaluation) if masked else (token_loss, token_evaluation)
-    export(model, path, loss, evaluate, (first, first), other_example=(second, second),
+    export(model, path, token_loss, token_evaluation, (first, first), other_example=(second, second),
            data="masked_tokens" if masked else "tokens", name=name or config.model_type, vocab_size=config.vocab_size,
            max_positions=longest, mask_token=mask_token, dtypes=dtypes,
            defaults={"wrap": wrap_of(model)} | (defaults or {}))

@@ -1,9 +1,9 @@
-// A model of one's own with a loss of its own, for MNIST:
-//   shoal train --model-plugin build/libmy_net.so --model my-net --data DIR
+// One's own model and loss: shoal train --model-plugin build/libmy_net.so --model my-net --data MNIST_FOLDER
 #include <torch/torch.h>
 
 #include "data/mnist_dataset.h"
 #include "models/plugin.h"
+
 using namespace shoal;
 
 struct MyNetImpl : torch::nn::Module {
