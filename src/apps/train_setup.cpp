@@ -58,7 +58,8 @@ std::int64_t sequence_length(const train::DataOptions& options, const models::Mo
   return options.sequence_length > 0 ? options.sequence_length : std::min(shape.max_positions, kDefaultLongest);
 }
 
-data::DataRequest request_of(const TrainOptions& options, const models::ModelOptions& shape) {
+data::DataRequest request_of(const TrainOptions& options) {
+  const models::ModelOptions& shape = options.model.shape;
   return {.path = options.data.path,
           .test_path = options.data.test_path,
           .sequence_length = sequence_length(options.data, shape),
@@ -99,6 +100,7 @@ train::BatchPlan settle(comm::ProcessGroup& world, const launch::Placement& plac
   world.set_timeout(std::chrono::milliseconds(static_cast<std::int64_t>(options.run.collective_timeout * 1000)));
   train::BatchPlan plan;
   train::run_everywhere(world, [&]() -> std::string {
+    options.model.shape = models::complete(entry, options.model.shape);
     plan = train::plan_batches(options.batch, world.size(), entry.defaults.batch_size);
     return "";
   });
@@ -149,7 +151,6 @@ BuiltModel build_model(comm::ProcessGroup& world, const models::ModelEntry& entr
   train::run_everywhere(world, [&]() -> std::string {
     models::ModelOptions shape = options.model.shape;
     shape.seed = seed;
-    shape = models::complete(entry, shape);
     at::manual_seed(train::model_seed(seed));
     if (options.model.deferred_init && options.model.script.empty()) {  // a script's weights are in its file
       built.deferred = std::make_unique<fsdp::DeferredInit>();
@@ -179,7 +180,7 @@ std::unique_ptr<data::Dataset> open_data(comm::ProcessGroup& world, const models
                                          const TrainOptions& options, data::Split split) {
   std::unique_ptr<data::Dataset> dataset;
   const auto all = train::run_everywhere(world, [&]() -> std::string {
-    dataset = entry.open_data(request_of(options, models::complete(entry, options.model.shape)), split);
+    dataset = entry.open_data(request_of(options), split);
     return dataset ? fmt::format("{} {}", dataset->size(), dataset->fingerprint()) : "";
   });
   const bool test = split == data::Split::test && !options.data.test_path.empty();

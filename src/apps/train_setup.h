@@ -24,7 +24,8 @@ namespace shoal::apps {
 // The same on every rank; nothing where --help was given.
 std::optional<train::TrainOptions> agreed_options(comm::ProcessGroup& world, const std::vector<std::string>& arguments);
 
-// What the ranks must know of each other before the options are complete; sets threads and determinism too.
+// What the ranks must know of each other before the options are complete: batches and the model's shape. Sets threads
+// and determinism too.
 train::BatchPlan settle(comm::ProcessGroup& world, const launch::Placement& placement, const models::ModelEntry& entry,
                         train::TrainOptions& options);
 

@@ -154,6 +154,26 @@ NamedValues input_options(const TrainOptions& o) {
           {"test-batch-size", text(o.data.test_batch_size)}};
 }
 
+// Of the model's shape, what it has.
+NamedValues shape_options(const models::ModelOptions& shape) {
+  NamedValues all;
+  const auto add = [&](const char* name, auto value, bool has) {
+    if (has) all.emplace_back(name, text(value));
+  };
+  add("layers", shape.layers, shape.layers > 0);
+  add("heads", shape.heads, shape.heads > 0);
+  add("kv-heads", shape.kv_heads, shape.kv_heads > 0);
+  add("hidden-size", shape.hidden_size, shape.hidden_size > 0);
+  add("intermediate-size", shape.intermediate_size, shape.intermediate_size > 0);
+  add("vocab-size", shape.vocab_size, shape.vocab_size > 0);
+  add("max-positions", shape.max_positions, shape.max_positions > 0);
+  add("dropout", shape.dropout, shape.dropout >= 0);
+  add("untied-head", on_or_off(shape.untied_head), shape.vocab_size > 0);
+  add("rope-theta", shape.rope_theta, shape.rope_theta > 0);
+  add("rope-scaling", shape.rope_scaling, shape.rope_scaling > 0);
+  return all;
+}
+
 NamedValues course_options(const TrainOptions& o) {
   return {{"strategy", o.sharding.strategy},
           {"shard-size", text(o.sharding.shard_size)},
@@ -249,7 +269,7 @@ void complete_and_check(TrainOptions& options) {
 
 std::vector<std::pair<std::string, std::string>> resolved(const TrainOptions& options) {
   NamedValues all = input_options(options);
-  for (const NamedValues& more : {course_options(options), run_options(options)})
+  for (const NamedValues& more : {shape_options(options.model.shape), course_options(options), run_options(options)})
     all.insert(all.end(), more.begin(), more.end());
   return all;
 }

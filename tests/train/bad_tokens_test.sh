@@ -6,8 +6,17 @@ source "$(dirname "${BASH_SOURCE[0]}")/program.sh"
 
 # uint16 tokens 0 … 249, ten times over.
 python3 -c 'import array, sys; array.array("H", [i % 250 for i in range(2500)]).tofile(open("tokens.bin", "wb"))'
-gpt2=("$programs/shoal" train --model gpt2-tiny --vocab-size 256 --max-positions 64 --threads 1 --checkpoint-dir none)
-given=("${gpt2[@]}" --sequence-length 32 --batch-size 2 --max-steps 2)
+cat >base.cfg <<'CONFIG'
+model = gpt2-tiny
+vocab-size = 256
+max-positions = 64
+sequence-length = 32
+batch-size = 2
+max-steps = 2
+threads = 1
+checkpoint-dir = none
+CONFIG
+given=("$programs/shoal" train --config base.cfg)  # the command line wins over the file
 expect 0 "run time" "${given[@]}" --data tokens.bin
 
 expect 3 "tokens.bin.*(249|200).*--vocab-size" "${given[@]}" --data tokens.bin --vocab-size 200
@@ -57,8 +66,7 @@ expect 4 "two.h5" "${given[@]}" --data tokens.bin --init-from two.h5 --hidden-si
 # A loss that explodes: the step and the unit are named, and the checkpoint from before it is kept.
 before=$(cd two && find . -type f -print0 | sort -z | xargs -0 sha256sum)
 expect 2 "the loss of step 4 is -?(nan|inf) \(it first appeared in unit '.*', operator aten::[a-z_]+" \
-  on_ranks 2 "$programs/shoal" train --model gpt2-tiny --vocab-size 256 --max-positions 64 --threads 1 \
-  --sequence-length 32 --batch-size 2 --data tokens.bin --checkpoint-dir two --max-steps 9 --lr 1e30
+  on_ranks 2 "${given[@]}" --data tokens.bin --checkpoint-dir two --max-steps 9 --lr 1e30
 [[ $(grep -c "shoal: error" <<<"$output") == 1 ]] || fail "not one line of error: $output"
 [[ $(cd two && find . -type f -print0 | sort -z | xargs -0 sha256sum) == "$before" ]] || fail "the checkpoint changed"
 exit $((failures > 0))
