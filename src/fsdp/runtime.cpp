@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <utility>
 
 #include "core/check.h"
 #include "core/logging.h"
@@ -77,13 +78,14 @@ void Runtime::run(const std::function<void()>& body) {
   SHOAL_CHECK(!broken_, CommunicationError,
               "the module cannot be run any more: communication with the other ranks failed before");
   running_ = true;
+  failure_ = nullptr;
   try {
     order_.begin(at::GradMode::is_enabled() ? (sync_ ? 1 : 2) : 0);
     {
       std::optional<InterceptScope> intercept;
       if (intercepts()) intercept.emplace();
       const RecomputeScope recompute(at::GradMode::is_enabled() ? recompute_.get() : nullptr);
-      body();
+      run_body(body);
     }
     order_.finish();
     reshard_all();
@@ -97,12 +99,27 @@ void Runtime::run(const std::function<void()>& body) {
   running_ = false;
 }
 
+// What was thrown for an operator comes out as it was: on its way through TorchScript's interpreter it becomes a text.
+void Runtime::run_body(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (...) {
+    if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
+    throw;
+  }
+}
+
 // Called for each operator with tagged arguments: the common case, one unit that is active already, is two compares.
 void Runtime::before_operator(std::span<torch_internals::StorageUser* const> users) {
-  ++operator_;
-  for (auto* user : users) static_cast<FlatParameter*>(user)->unit().last_operator = operator_;
-  for (auto* user : users) use(static_cast<FlatParameter*>(user)->unit());
-  if (recompute_) recompute_->before_operator(users);
+  try {
+    ++operator_;
+    for (auto* user : users) static_cast<FlatParameter*>(user)->unit().last_operator = operator_;
+    for (auto* user : users) use(static_cast<FlatParameter*>(user)->unit());
+    if (recompute_) recompute_->before_operator(users);
+  } catch (...) {
+    failure_ = std::current_exception();
+    throw;
+  }
 }
 
 void Runtime::use(Unit& unit) {

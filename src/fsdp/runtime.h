@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <string>
@@ -47,6 +48,7 @@ class Runtime final : public torch_internals::StorageOwner {
   void before_operator(std::span<torch_internals::StorageUser* const> users) override;
 
  private:
+  void run_body(const std::function<void()>& body);
   void use(Unit& unit);
   void notice_backward();
   void gradient_arrived(FlatParameter& flat, std::size_t index);
@@ -68,6 +70,7 @@ class Runtime final : public torch_internals::StorageOwner {
   std::vector<std::string> unit_names_;
   std::vector<std::shared_ptr<void>> hooks_;
   UnitOrder order_;
+  std::exception_ptr failure_;            // of the last operator that could not be prepared for in this run()
   std::unique_ptr<Recompute> recompute_;  // null where nothing is recomputed
 
   bool sync_ = true, all_reduce_ = false;

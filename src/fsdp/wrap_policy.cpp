@@ -18,6 +18,21 @@ namespace {
 
 using torch::nn::Module;
 
+// `full` as typeid gives it: "torch::nn::LinearImpl", "(anonymous namespace)::BlockImpl".
+bool is_class(const std::string& full, const std::string& wanted) {
+  const auto ends_with = [&](const std::string& name) {
+    if (!full.ends_with(name)) return false;
+    return full.size() == name.size() || full.compare(full.size() - name.size() - 2, 2, "::") == 0;
+  };
+  return ends_with(wanted) || ends_with(wanted + "Impl");
+}
+
+// By its C++ class, or by its Python class where it mirrors a TorchScript module.
+template <typename Class>
+bool is_a(Module& module, const std::string& name) {
+  return dynamic_cast<Class*>(&module) != nullptr || is_class(module.name(), name);
+}
+
 class NonePolicy final : public WrapPolicy {
  public:
   std::string text() const override { return "none"; }
@@ -48,14 +63,14 @@ class SizePolicy final : public WrapPolicy {
   // Returns how many parameters below (and of) `module` are wrapped now.
   std::int64_t visit(Module& module, const std::string& fqn, bool is_root, std::vector<ModuleUnit>& units) const {
     const std::int64_t here = parameters_below(module);
-    const bool leaf = dynamic_cast<torch::nn::MultiheadAttentionImpl*>(&module) != nullptr;
+    const bool leaf = is_a<torch::nn::MultiheadAttentionImpl>(module, "MultiheadAttention");
     if (here < min_params_ || leaf) return 0;
     const std::size_t at = units.size();
     std::int64_t wrapped = 0;
     for (const auto& child : module.named_children())
       wrapped += visit(*child.value(), fqn.empty() ? child.key() : fqn + "." + child.key(), false, units);
     const bool container =
-        dynamic_cast<torch::nn::ModuleListImpl*>(&module) || dynamic_cast<torch::nn::ModuleDictImpl*>(&module);
+        is_a<torch::nn::ModuleListImpl>(module, "ModuleList") || is_a<torch::nn::ModuleDictImpl>(module, "ModuleDict");
     if (is_root || container || here - wrapped < min_params_) return wrapped;
     units.insert(units.begin() + static_cast<std::ptrdiff_t>(at), {fqn, &module});
     return here;
@@ -91,14 +106,6 @@ class ClassPolicy final : public WrapPolicy {
   }
 
  private:
-  // `full` as typeid gives it: "torch::nn::LinearImpl", "(anonymous namespace)::BlockImpl".
-  static bool is_class(const std::string& full, const std::string& wanted) {
-    const auto ends_with = [&](const std::string& name) {
-      if (!full.ends_with(name)) return false;
-      return full.size() == name.size() || full.compare(full.size() - name.size() - 2, 2, "::") == 0;
-    };
-    return ends_with(wanted) || ends_with(wanted + "Impl");
-  }
   std::vector<std::string> names_;
 };
 

@@ -29,7 +29,8 @@ class WrapPolicy {
 // "none" | "size:MIN_PARAMS" | "class:NAME,…" | "name:GLOB,…"; OptionError that names --wrap otherwise.
 //   size   PyTorch's size_based_auto_wrap_policy: bottom-up, a module whose parameters not yet wrapped below it number
 //          at least MIN_PARAMS; never a ModuleList or ModuleDict, never inside a MultiheadAttention.
-//   class  the C++ class, with or without namespaces and "Impl": "Block" takes BlockImpl.
+//   class  the C++ class, with or without namespaces and "Impl": "Block" takes BlockImpl. Of models from Python, the
+//          Python class.
 //   name   a shell pattern on the module's fully qualified name; '*' does not cross dots, "**" does.
 std::unique_ptr<WrapPolicy> parse_wrap_policy(const std::string& text);
 

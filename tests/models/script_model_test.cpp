@@ -130,6 +130,31 @@ TEST_F(ScriptFile, ShardedGradientsAreThoseOfTheScriptToTheBit) {
   }
 }
 
+TEST(ScriptWrapping, PythonsContainersAreNoUnits) {
+  const auto root = std::make_shared<torch::nn::Module>("Net"),
+             list = std::make_shared<torch::nn::Module>("ModuleList");
+  root->register_module("h", list);
+  for (const char* const name : {"0", "1"}) list->register_module(name, torch::nn::Linear(6, 6));
+  EXPECT_TRUE(fsdp::parse_wrap_policy("size:50")->select(*root).empty()) << "84 parameters, but a list";
+  EXPECT_EQ(fsdp::parse_wrap_policy("size:40")->select(*root).size(), 2U);
+}
+
+// TorchScript's interpreter makes a std::runtime_error of what is thrown below it.
+TEST_F(ScriptFile, ErrorsOfTheEngineComeThroughTheInterpreter) {
+  const ModelEntry entry = save(make_script());
+  testing::on_ranks(2, [&](comm::ProcessGroup& world) {
+    const auto model = model_of(entry);
+    comm::DeviceMesh mesh(world, world, 2);
+    const auto sharded =
+        fsdp::fully_shard(model->module(), mesh, *fsdp::parse_wrap_policy("class:Block,Embedding"), {});
+    const auto last = model->module()->named_parameters()["second.weight"];
+    const auto go_apart = [&] {
+      sharded->run([&] { world.rank() == 0 ? model->loss(token_batch(1)).sum : last.sum(); });
+    };
+    EXPECT_THROW(go_apart(), CommunicationError);
+  });
+}
+
 TEST_F(ScriptFile, TheDeviceOfATraceIsReplaced) {
   jit::Module script = module_of_class("Net");
   script.define(R"(
