@@ -26,11 +26,13 @@ std::optional<at::ScalarType> input_dtype(const TrainOptions& options) {
   return train::fully_shard_options(options.sharding, false).mixed_precision.param_dtype;
 }
 
-// The price of not reducing every micro-step.
-std::string kept_gradients(const train::TrainParts& parts, const TrainOptions& options) {
-  if (train::parse_accumulate_mode(options.sharding.accumulate_mode) != train::AccumulateMode::keep) return "";
-  return fmt::format(": whole gradients take {:.1f} MiB a rank",
-                     static_cast<double>(parts.sharded.unsynced_gradient_bytes()) / (1 << 20));
+// Where gradients are between micro-steps, and what that costs or saves.
+void announce_accumulation(const train::TrainParts& parts, const TrainOptions& options, std::int64_t micro_steps) {
+  const double whole = static_cast<double>(parts.sharded.unsynced_gradient_bytes()) / (1 << 20);
+  const bool keeps = train::parse_accumulate_mode(options.sharding.accumulate_mode) == train::AccumulateMode::keep;
+  log::info("{} micro-steps a step; --accumulate-mode {}: {}", micro_steps, options.sharding.accumulate_mode,
+            keeps ? fmt::format("whole gradients, {:.1f} MiB a rank, are kept until the last", whole)
+                  : fmt::format("each is reduced, which saves {:.1f} MiB of whole gradients a rank", whole));
 }
 
 // The run in a few lines, and whether there is room for its checkpoints.
@@ -44,9 +46,7 @@ void announce(const train::TrainParts& parts, const TrainOptions& options, const
   log::info("{}", parts.sharded.dtypes());
   std::istringstream groups(parts.optimizer.print_groups());
   for (std::string line; std::getline(groups, line);) log::info("{}", line);
-  if (plan.micro_steps > 1)
-    log::info("{} micro-steps a step, --accumulate-mode {}{}", plan.micro_steps, options.sharding.accumulate_mode,
-              kept_gradients(parts, options));
+  if (plan.micro_steps > 1) announce_accumulation(parts, options, plan.micro_steps);
   if (train::writes_checkpoints(options)) {
     StateDict state = parts.sharded.state_dict();
     state.append(parts.optimizer.state_dict());

@@ -19,7 +19,7 @@ for option in --batch-size --global-batch-size --accumulate; do
   expect 2 "$option must be at least 1, not 0" "${given[@]}" $option 0
 done
 expect 2 "--optimizer knows sgd, adam, adamw and adadelta, not 'lion'" "${given[@]}" --optimizer lion
-expect 2 "--schedule takes" "${given[@]}" --schedule cosine
+expect 2 "--schedule takes" "${given[@]}" --schedule sine
 expect 2 "--betas takes two numbers" "${given[@]}" --betas 0.9
 expect 2 "--betas must be two numbers in \[0, 1\)" "${given[@]}" --betas 0.9,1
 expect 2 "--strategy" "${given[@]}" --strategy zero9

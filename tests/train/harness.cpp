@@ -49,10 +49,19 @@ SmallRun::SmallRun(comm::ProcessGroup& group, const SmallJob& job)
 }
 
 Outcome SmallRun::run(std::function<int()> stop_signal) {
-  const TrainParts parts{group_, model_, *sharded_, optimizer_, train_data_, &test_data_};
-  trainer_ = std::make_unique<Trainer>(parts, options_, plan_, checkpointer_.get(), std::move(stop_signal));
+  trainer_ = std::make_unique<Trainer>(parts(), options_, plan_, checkpointer_.get(), std::move(stop_signal));
   trainer_->restore();
   return trainer_->run();
+}
+
+TrainParts SmallRun::parts() {
+  return {.world = group_,
+          .model = model_,
+          .sharded = *sharded_,
+          .optimizer = optimizer_,
+          .train_data = train_data_,
+          .test_data = &test_data_,
+          .input_dtype = fully_shard_options(options_.sharding, false).mixed_precision.param_dtype};
 }
 
 Weights SmallRun::weights() {

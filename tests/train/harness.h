@@ -40,6 +40,8 @@ class SmallRun {
   // restore(), then run().
   Outcome run(std::function<int()> stop_signal = [] { return 0; });
   Weights weights();
+  TrainParts parts();
+  const BatchPlan& plan() const { return plan_; }
   const Progress& progress() const { return trainer_->progress(); }
 
  private:

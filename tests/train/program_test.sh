@@ -15,7 +15,7 @@ expect 0 "--batch-size N" "${train[@]}" --help
 # The command line wins over the environment, and that over the file.
 printf 'epochs = 3\nseed = 30\nlr = 0.25\n' >options.cfg
 expect 0 "--lr 0.25" env SHOAL_EPOCHS=2 SHOAL_SEED=20 "${small[@]}" --config options.cfg --seed 10 --dry-run
-grep -q -- "--epochs 2 " <<<"$output" && grep -q -- "--seed 10 " <<<"$output" || fail "precedence: $output"
+grep -qE -- "--epochs 2( |$)" <<<"$output" && grep -qE -- "--seed 10( |$)" <<<"$output" || fail "precedence: $output"
 
 # A signal stops all ranks after the step; the same command goes on, and no bit differs from a run without a stop.
 log=stopped.log

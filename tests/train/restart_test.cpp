@@ -117,6 +117,22 @@ TEST(Restart, AChainOfStopsIsOneRun) {
   EXPECT_LT(difference_on(3, continued, expected), 1e-9);
 }
 
+TEST(Restart, AnFp16RunGoesOnWithItsLossScale) {
+  const SharedFolder folder(world());
+  SmallJob job = job_in(folder.path() / "whole", 0.5);
+  job.options.sharding.param_dtype = "fp16";
+  const Weights expected = continue_on(2, job);
+  job.options.checkpoint.directory = folder.path() / "stopped";
+  train_until_stopped(2, job, 6);
+  on_first(2, [&](comm::ProcessGroup& group) {
+    SmallRun run(group, job);
+    EXPECT_EQ(run.run(), Outcome::finished);
+    ASSERT_TRUE(run.progress().loss_scaler.has_value());
+    EXPECT_EQ(run.progress().loss_scaler->good_steps, 12) << "those before the stop count";
+    EXPECT_EQ(largest_difference(run.weights(), expected), 0);
+  });
+}
+
 TEST(Restart, AFinishedRunHasNothingToDo) {
   const SharedFolder folder(world());
   const SmallJob job = job_in(folder.path(), 0);
