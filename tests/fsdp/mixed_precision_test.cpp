@@ -64,6 +64,8 @@ ByHand by_hand(const MicroJob& job, int ranks) {
   }
   for (const auto& [name, p] : trained)
     result.masters[name] -= result.gradients[name] * (job.lr / (3.0 * job.micro_batches));
+  for (Weights* weights : {&result.gradients, &result.masters})
+    for (auto& [name, value] : *weights) value = value.cpu();
   return result;
 }
 
@@ -169,17 +171,20 @@ TEST(MixedPrecision, AnOverflowOfHalfPrecisionIsANormThatIsNotFinite) {
   });
 }
 
-TEST(MixedPrecision, OffloadChangesNoBitOnTheCpu) {
-  if (!test_device().is_cpu()) return;  // there the optimizer runs on another processor
-  on_ranks([](comm::ProcessGroup& world) {
+// On the CPU to the bit, since nothing is moved. Beside a GPU the optimizer runs on another processor, whose roundings
+// Adam divides by gradients that may be small.
+TEST(MixedPrecision, OffloadChangesNothingButThePlace) {
+  const double bound = test_device().is_cpu() ? 0 : 1e-4;
+  on_ranks([&](comm::ProcessGroup& world) {
     for (const Strategy strategy : {Strategy::full_shard, Strategy::no_shard}) {
       MicroJob job{.optimizer = "adamw", .strategy = strategy, .options = policy(at::kBFloat16, at::kFloat)};
       const MicroResult without = train_micro(world, job);
       for (const auto offload : {fsdp::Offload::optimizer, fsdp::Offload::params}) {
         job.options.offload = offload;
         const MicroResult with = train_micro(world, job);
-        expect_same_bits(without.masters, with.masters);
-        EXPECT_EQ(without.norms, with.norms);
+        EXPECT_LE(largest_difference(without.masters, with.masters), bound);
+        for (std::size_t i = 0; i < with.norms.size(); ++i)
+          EXPECT_NEAR(without.norms[i], with.norms[i], bound * without.norms[i]);
       }
     }
   });
