@@ -22,44 +22,57 @@ struct ByHand {
   double terms = 0;  // sum over the micro-batches of the largest gradient of each
 };
 
+using Parameters = std::vector<std::pair<std::string, at::Tensor>>;
+
+// The trained parameters, each once, rounded to `param`; the module's own values become the masters.
+Parameters round_parameters(torch::nn::Module& module, at::ScalarType param, Weights& masters) {
+  Parameters trained;
+  std::set<const void*> seen;
+  for (const auto& item : module.named_parameters()) {
+    if (!seen.insert(item.value().unsafeGetTensorImpl()).second) continue;
+    masters[item.key()] = item.value().detach().clone();
+    if (item.value().requires_grad()) trained.emplace_back(item.key(), item.value());
+    item.value().set_data(item.value().to(param));
+  }
+  return trained;
+}
+
+// Adds the gradient of micro-batch `k`, rounded to `reduce`, to `sums` in fp32. The largest element of it.
+double add_gradient(TestModel& model, const Parameters& trained, const MicroJob& job, int k, at::ScalarType reduce,
+                    Weights& sums) {
+  for (const auto& [name, p] : trained) p.mutable_grad().reset();
+  {
+    const torch::AutoGradMode with_grad(true);
+    backward(model, job, 0, k);
+  }
+  double largest = 0;
+  for (const auto& [name, p] : trained) {
+    if (!p.grad().defined() || p.numel() == 0) continue;
+    sums[name] += p.grad().to(reduce).to(at::kFloat);
+    largest = std::max(largest, p.grad().to(at::kDouble).abs().max().item<double>());
+  }
+  return largest;
+}
+
 // One step of SGD in plain LibTorch, as `ranks` ranks do it together: gradients of 16-bit copies, added up over the
 // ranks in fp32 and rounded to the type of the reduction, then added up over the micro-steps in fp32.
 ByHand by_hand(const MicroJob& job, int ranks) {
   const torch::NoGradGuard no_grad;
   TestModel model = prepared(job);
-  const at::ScalarType param = *job.options.mixed_precision.param_dtype;
-  const at::ScalarType reduce = job.options.mixed_precision.reduce_dtype.value_or(param);
+  const fsdp::MixedPrecisionPolicy& types = job.options.mixed_precision;
+  const at::ScalarType reduce = types.reduce_dtype.value_or(*types.param_dtype);
   ByHand result;
-  std::vector<std::pair<std::string, at::Tensor>> trained;
-  std::set<const void*> seen;
-  for (const auto& item : model.module->named_parameters()) {
-    if (!seen.insert(item.value().unsafeGetTensorImpl()).second) continue;
-    result.masters[item.key()] = item.value().detach().clone();
-    if (item.value().requires_grad()) trained.emplace_back(item.key(), item.value());
-    item.value().set_data(item.value().to(param));
-  }
-  for (const auto& [name, p] : trained) result.gradients[name] = at::zeros_like(p, at::kFloat);
+  const Parameters trained = round_parameters(*model.module, *types.param_dtype, result.masters);
   for (const auto& item : model.module->named_buffers()) {
-    if (const auto type = job.options.mixed_precision.buffer_dtype) item.value().set_data(item.value().to(*type));
+    if (types.buffer_dtype) item.value().set_data(item.value().to(*types.buffer_dtype));
     result.masters[item.key()] = item.value();
   }
+  for (const auto& [name, p] : trained) result.gradients[name] = at::zeros_like(p, at::kFloat);
   for (int first = 0; first < job.micro_batches; first += ranks) {
     Weights over_ranks;
     for (const auto& [name, p] : trained) over_ranks[name] = at::zeros_like(p, at::kFloat);
-    for (int k = first; k < std::min(first + ranks, job.micro_batches); ++k) {
-      for (const auto& [name, p] : trained) p.mutable_grad().reset();
-      {
-        const torch::AutoGradMode with_grad(true);
-        backward(model, job, 0, k);
-      }
-      double largest = 0;
-      for (const auto& [name, p] : trained) {
-        if (!p.grad().defined() || p.numel() == 0) continue;
-        over_ranks[name] += p.grad().to(reduce).to(at::kFloat);
-        largest = std::max(largest, p.grad().to(at::kDouble).abs().max().item<double>());
-      }
-      result.terms += largest;
-    }
+    for (int k = first; k < std::min(first + ranks, job.micro_batches); ++k)
+      result.terms += add_gradient(model, trained, job, k, reduce, over_ranks);
     for (const auto& [name, p] : trained) result.gradients[name] += over_ranks[name].to(reduce).to(at::kFloat);
   }
   for (const auto& [name, p] : trained)
