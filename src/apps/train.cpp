@@ -86,7 +86,7 @@ ExitCode run(const launch::Placement& placement, comm::ProcessGroup& world, cons
   const models::ModelEntry& entry = models::find_model(options.model.name);
   const train::BatchPlan plan = settle(world, placement, entry, options);
 
-  const at::Device device = agree_on_device(world, placement, options.run.device);
+  const at::Device device = agree_on_device(world, placement, options.run);
   const c10::OptionalDeviceGuard on_device(device);
   const BuiltModel built = build_model(world, entry, options, device);
   const auto device_group = make_device_group(world, device);

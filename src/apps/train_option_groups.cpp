@@ -2,6 +2,7 @@
 
 #include <boost/program_options.hpp>
 #include <charconv>
+#include <sstream>
 #include <string_view>
 
 #include "core/check.h"
@@ -38,6 +39,20 @@ po::value_semantic* prefetch_value(int& into) {
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), into);
     SHOAL_CHECK(error == std::errc() && end == text.data() + text.size(), OptionError,
                 "--backward-prefetch takes pre, none or a number of units, not '{}'", text);
+  });
+}
+
+po::value_semantic* ids_value(std::vector<std::int64_t>& into) {
+  return po::value<std::string>()->value_name("ID,...")->notifier([&into](const std::string& text) {
+    std::istringstream stream(text);
+    into.clear();
+    for (std::string item; std::getline(stream, item, ',');) {
+      std::int64_t id = -1;
+      const auto [end, error] = std::from_chars(item.data(), item.data() + item.size(), id);
+      SHOAL_CHECK(error == std::errc() && end == item.data() + item.size() && id >= 0, OptionError,
+                  "--special-tokens takes token ids with commas between them, not '{}'", text);
+      into.push_back(id);
+    }
   });
 }
 
@@ -99,11 +114,13 @@ po::options_description data_options(TrainOptions& o) {
       ("data", path_value(o.data.path), "the training data; what they are, the model says: docs/data.md")         //
       ("test-data", path_value(o.data.test_path), "what is validated on (what lies beside --data, if anything)")  //
       ("sequence-length", count_value(o.data.sequence_length, "N", "sequence-length"),
-       "tokens a sample (the longest that the model takes)")                                                     //
-      ("token-type", value(o.data.token_type, "T"), "of plain token files: uint16, uint32 (auto: uint16)")       //
+       "tokens a sample (the longest that the model takes)")  //
+      ("token-type", value(o.data.token_type, "T"),
+       "of plain token files: uint16, uint32 (auto: uint16 up to 65536 tokens)")                                 //
       ("tokenizer", value(o.data.tokenizer, "T"), "for text: gpt2, bytes, or a folder with a vocab.bpe (gpt2)")  //
       ("mask-token", value(o.data.mask_token, "ID"),
        "masked LM: the token that hides others (the last of the vocabulary)")                                      //
+      ("special-tokens", ids_value(o.data.special_tokens), "masked LM: tokens that are never predicted, ID,...")   //
       ("mask-probability", value(o.data.mask_probability, "P"), "masked LM: of a token to be predicted (0.15)")    //
       ("prefetch-batches", value(o.data.prefetch, "N"), "batches that a thread prepares ahead (2); 0: no thread")  //
       ("no-shuffle", po::bool_switch()->notifier([&o](bool given) { o.data.shuffle = !given; }),

@@ -68,6 +68,7 @@ data::DataRequest request_of(const TrainOptions& options) {
           .tokenizer = options.data.tokenizer,
           .mask_token = options.data.mask_token,
           .mask_probability = options.data.mask_probability,
+          .special_tokens = options.data.special_tokens,
           .seed = static_cast<std::uint64_t>(options.run.seed)};
 }
 
@@ -113,7 +114,9 @@ train::BatchPlan settle(comm::ProcessGroup& world, const launch::Placement& plac
 }
 
 // The same kind of device on all ranks.
-at::Device agree_on_device(comm::ProcessGroup& world, const launch::Placement& placement, const std::string& wanted) {
+at::Device agree_on_device(comm::ProcessGroup& world, const launch::Placement& placement,
+                           const train::RunOptions& options) {
+  const std::string& wanted = options.device;
   at::Device device = at::kCPU;
   const auto all = train::run_everywhere(world, [&] {
     device = train::choose_device(wanted, placement.local_rank, placement.local_size);
@@ -125,6 +128,9 @@ at::Device agree_on_device(comm::ProcessGroup& world, const launch::Placement& p
                 wanted, mine, all[0]);
     return "";
   });
+  if (options.deterministic && device.is_cuda() && world.size() > 2)
+    log::warning("--deterministic: NCCL adds in an order of its own, so that {} GPUs do not give the bits of one",
+                 world.size());
   return device;
 }
 

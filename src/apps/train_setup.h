@@ -30,7 +30,8 @@ train::BatchPlan settle(comm::ProcessGroup& world, const launch::Placement& plac
                         train::TrainOptions& options);
 
 // The same kind of device on all ranks.
-at::Device agree_on_device(comm::ProcessGroup& world, const launch::Placement& placement, const std::string& wanted);
+at::Device agree_on_device(comm::ProcessGroup& world, const launch::Placement& placement,
+                           const train::RunOptions& options);
 
 // The group for tensors of `device`; null where that is host memory.
 std::unique_ptr<comm::ProcessGroup> make_device_group(comm::ProcessGroup& world, at::Device device);

@@ -144,6 +144,8 @@ NamedValues input_options(const TrainOptions& o) {
           {"tokenizer", o.data.tokenizer},
           {"mask-token", text(o.data.mask_token)},
           {"mask-probability", text(o.data.mask_probability)},
+          {"special-tokens",
+           o.data.special_tokens.empty() ? kNone : fmt::format("{}", fmt::join(o.data.special_tokens, ","))},
           {"prefetch-batches", text(o.data.prefetch)},
           {"no-shuffle", on_or_off(!o.data.shuffle)},
           {"epochs", o.run.epochs == kNoEpochLimit ? "0" : text(o.run.epochs)},

@@ -31,7 +31,8 @@ struct DataOptions {
   std::string token_type = "auto", tokenizer = "gpt2";
   std::int64_t mask_token = -1;  // -1: the last of the vocabulary
   double mask_probability = 0.15;
-  int prefetch = 2;  // batches that a thread prepares ahead; 0: none
+  std::vector<std::int64_t> special_tokens;  // masked LM: never predicted
+  int prefetch = 2;                          // batches that a thread prepares ahead; 0: none
 };
 
 // 0: not given. docs/training.md tells how the rest follows from what is given.

@@ -6,6 +6,7 @@
 #include "comm/mpi_process_group.h"
 #include "data/mnist_dataset.h"
 #include "models/registry.h"
+#include "train/batch_feed.h"
 #include "train/small_problem.h"
 #include "train/step_runner.h"
 
@@ -53,11 +54,16 @@ Result train_sharded(comm::ProcessGroup& world, const data::Dataset& data, fsdp:
                                          {.reshard_after_forward = fsdp::reshards_after_forward(strategy)});
   fsdp::ShardedOptimizer optimizer(*sharded, optim::make_optimizer({.name = "sgd", .momentum = 0.9}));
   data::Sampler sampler(data.size(), 1, true);
-  StepRunner runner({world, *model, *sharded, optimizer, data, data},
-                    {.global_batch = kBatch, .micro_steps = 2, .ranks = world.size()}, 1, 0);
+  const BatchPlan plan{.global_batch = kBatch, .micro_steps = 2, .ranks = world.size()};
+  StepRunner runner({world, *model, *sharded, optimizer, data, &data}, plan, {});
+  BatchFeed feed(data, sampler, plan, world.rank(), {}, 1);
   Result result;
   for (int step = 0; step < kSteps; ++step)
-    result.losses.push_back(runner.run(sampler, 0, {step * kBatch, kBatch}, step, kLearningRate, false).mean_loss());
+    result.losses.push_back(
+        runner
+            .run(
+                sampler, [&] { return feed.next(); }, 0, {step * kBatch, kBatch}, step, kLearningRate, false)
+            .mean_loss());
   sharded->summon_full_params([&] { result.weights = copy_weights(*model->module()); });
   return result;
 }
