@@ -1,6 +1,7 @@
 #include "fsdp/initial_values.h"
 
 #include <ATen/ops/empty.h>
+#include <malloc.h>
 
 #include "fsdp/deferred_init.h"
 #include "fsdp/torch_internals.h"
@@ -18,6 +19,16 @@ void broadcast_from_first(comm::DeviceMesh& mesh, const at::Tensor& values) {
   for (comm::ProcessGroup* group : {&mesh.shard(), &mesh.replicate()})
     group->broadcast(values.data_ptr(), values.numel(), torch_internals::dtype_of(values.scalar_type()), 0)->wait();
 }
+
+// Freed parameters leave holes between the shards that stay, which glibc keeps and the next parameter may not fit in:
+// in the end they would add up to the whole model.
+void return_freed_memory() {
+#ifdef __GLIBC__
+  malloc_trim(0);
+#endif
+}
+
+constexpr std::size_t kWorthReturning = std::size_t{1} << 20;
 
 }  // namespace
 
@@ -45,9 +56,12 @@ void InitialValues::write(const at::Tensor& parameter, const TensorSlice& mine, 
   if (options_->skip_init) return;
   const bool makes_its_own = is_deferred(parameter) && each_makes_its_own_;
   if (makes_its_own && mine.count == 0) return;
-  const at::Tensor values = makes_its_own ? options_->deferred_init->values(parameter) : whole(parameter);
+  at::Tensor values = makes_its_own ? options_->deferred_init->values(parameter) : whole(parameter);
   if (!makes_its_own && options_->sync_module_states) broadcast_from_first(*mesh_, values);
   shard.narrow(0, mine.shard_begin, mine.count).copy_(values.flatten().narrow(0, mine.tensor_begin, mine.count));
+  const bool large = values.nbytes() >= kWorthReturning;
+  values.reset();
+  if (large) return_freed_memory();
 }
 
 }  // namespace shoal::fsdp
