@@ -32,7 +32,6 @@ class Schedule {
   // Throws OptionError that names --warmup where that is longer than the run. "step" is equal to StepLR to the last
   // bit, since it multiplies once for each SIZE epochs.
   double learning_rate(double base, const ScheduleTime& at) const;
-  double learning_rate(double base, std::int64_t epoch) const { return learning_rate(base, ScheduleTime{epoch}); }
   const std::string& text() const { return text_; }
 
  private:

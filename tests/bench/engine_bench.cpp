@@ -1,6 +1,6 @@
 // What the engine costs on the CPU, as ratios within one run: the interceptor an operator, FSDP on one rank beside a
-// plain LibTorch loop, and interception as a share of a step.
-//   engine_bench [rounds]      one JSON line; docs/benchmarks.md holds measured ones
+// plain LibTorch loop, interception as a share of a step, and a step of AdamW beside LibTorch's fused one.
+//   engine_bench [rounds]      JSON lines; docs/benchmarks.md holds measured ones
 #include <fmt/core.h>
 #include <torch/torch.h>
 
@@ -78,6 +78,53 @@ double seconds_of(const Step& step, int steps) {
   return timer.seconds() / steps;
 }
 
+// A parameter of 64 MiB, more than caches hold, whose gradient costs little.
+constexpr std::int64_t kElements = 1 << 24;
+
+struct OneParameterImpl : torch::nn::Module {
+  OneParameterImpl() { weight = register_parameter("weight", torch::randn({kElements})); }
+  at::Tensor weight;
+};
+
+// What AdamW moves: parameter and two states in and out, the gradient in.
+double gigabytes_a_second(double seconds) { return 7 * 4 * static_cast<double>(kElements) / seconds / 1e9; }
+
+Step fused_adamw() {
+  const at::Tensor weight = torch::randn({kElements}), gradient = torch::randn({kElements});
+  const at::Tensor exp_avg = torch::zeros({kElements}), exp_avg_sq = torch::zeros({kElements});
+  const at::Tensor step = torch::ones({});
+  return [=] {
+    at::_fused_adamw_({weight}, {gradient}, {exp_avg}, {exp_avg_sq}, {}, {step}, 1e-3, 0.9, 0.999, 0.1, 1e-8, false,
+                      false);
+  };
+}
+
+void adamw_bench(comm::ProcessGroup& world, int rounds) {
+  comm::DeviceMesh mesh(world, world, world.size());
+  const auto model = std::make_shared<OneParameterImpl>();
+  const auto module = fsdp::fully_shard(model, mesh, *fsdp::parse_wrap_policy("none"), {});
+  fsdp::ShardedOptimizer optimizer(*module, optim::make_optimizer({.name = "adamw", .weight_decay = 0.1}));
+  const Step fused = fused_adamw(), ours = [&] { optimizer.step(1e-3, 1); };
+  module->run([&] { model->weight.sum().backward(); });
+  fused(), ours();  // touch all memory
+  const auto measure = [&](int threads) {
+    std::vector<double> seconds, ratios;
+    for (int i = 0; i < rounds; ++i) {
+      module->run([&] { model->weight.sum().backward(); });
+      torch::set_num_threads(threads);
+      const double anchor = seconds_of(fused, 1);
+      seconds.push_back(seconds_of(ours, 1));
+      ratios.push_back(seconds.back() / anchor);
+    }
+    fmt::print(
+        "{{\"bench\": \"adamw\", \"rounds\": {}, \"threads\": {}, \"gigabytes_a_second\": {:.2f}, "
+        "\"seconds_over_fused\": {:.3f}}}\n",
+        rounds, threads, gigabytes_a_second(median(seconds)), median(ratios));
+  };
+  for (const int threads : {1, 2}) measure(threads);
+  torch::set_num_threads(1);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -114,6 +161,7 @@ int main(int argc, char** argv) {
         "{:.3f}}}\n",
         rounds, interceptor * 1e9, median(plain_seconds) * 1e3, operators,
         operators * interceptor / median(plain_seconds), median(ratios));
+    adamw_bench(world, rounds);
   });
   return 0;
 }
