@@ -79,8 +79,9 @@ std::string text_of(at::ScalarType module_dtype, const FullyShardOptions& option
 }
 
 std::string description(const Plan& plan, const FullyShardOptions& options) {
-  std::string text = fmt::format("reshard_after_forward={}, deterministic={}, skip_init={}\n",
-                                 options.reshard_after_forward, options.deterministic, options.skip_init);
+  std::string text = fmt::format("reshard_after_forward={}, deterministic={}, skip_init={}, activation_checkpoint={}\n",
+                                 options.reshard_after_forward, options.deterministic, options.skip_init,
+                                 options.activation_checkpoint);
   for (const std::string& fqn : plan.unit_fqns) {
     const auto unit = plan.units.find(fqn);
     if (unit == plan.units.end()) continue;

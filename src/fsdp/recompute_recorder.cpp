@@ -2,8 +2,6 @@
 
 #include <ATen/core/grad_mode.h>
 
-#include "core/check.h"
-
 namespace shoal::fsdp {
 namespace {
 
@@ -65,21 +63,17 @@ void SegmentRecorder::run(OperatorCall& call) {
 
 void SegmentRecorder::append(const c10::OperatorHandle& op, const OperatorTraits& traits, Arguments arguments) {
   if (const std::string obstacle = obstacle_to_replay(arguments); !obstacle.empty()) refuse(obstacle);
-  const int call = record_->tape.append(op, arguments, [this](const at::Tensor& tensor) { return outside(tensor); });
+  record_->tape.append(op, arguments, [this](const at::Tensor& tensor) { return outside(tensor); });
   record_->notes.push_back({.kept = selective_ && traits.expensive});
   arguments_.clear();
-  if (record_->notes.back().kept)
-    for (const c10::IValue& value : arguments)
-      if (value.isTensor() && value.toTensor().defined())
-        if (const auto ref = record_->tape.find(value.toTensor()))
-          arguments_.emplace(storage_identity(value.toTensor()), *ref);
-  if (!traits.writes_any) return;
-  for (std::size_t i = 0; i < arguments.size(); ++i) {
-    if (!traits.writes[i]) continue;
-    for (const at::Tensor& tensor : tensors_among(arguments.subspan(i, 1)))
-      if (tensor.defined()) before_write(tensor);
-  }
-  SHOAL_ASSERT(call + 1 == static_cast<int>(record_->notes.size()));
+  if (!traits.writes_any && !record_->notes.back().kept) return;
+  for (std::size_t i = 0; i < arguments.size(); ++i)
+    for (const at::Tensor& tensor : tensors_among(arguments.subspan(i, 1))) {
+      if (!tensor.defined()) continue;
+      if (traits.writes[i]) before_write(tensor);
+      if (!record_->notes.back().kept) continue;
+      if (const auto ref = record_->tape.find(tensor)) arguments_.emplace(storage_identity(tensor), *ref);
+    }
 }
 
 TensorRef SegmentRecorder::outside(const at::Tensor& tensor) {
