@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "fsdp/deferred_models.h"
+#include "models/registry.h"
 
 namespace shoal::testing {
 namespace {
@@ -58,6 +59,13 @@ void expect_same_as_eager(const Construction& construction, bool backwards) {
   for (const auto& [name, tensor] : recorded) expect_equal(name, tensor, eager.at(name));
 }
 
+Construction builtin_model(const std::string& name) {
+  return {name, [name] {
+            const models::ModelEntry& entry = models::find_model(name);
+            return entry.make(models::complete(entry, {.seed = 13}))->module();
+          }};
+}
+
 class DeferredInitTest : public ::testing::TestWithParam<Construction> {};
 
 TEST_P(DeferredInitTest, GivesTheValuesOfEagerConstruction) { expect_same_as_eager(GetParam(), /*backwards=*/false); }
@@ -72,6 +80,29 @@ INSTANTIATE_TEST_SUITE_P(Library, DeferredInitTest, ::testing::ValuesIn(library_
 INSTANTIATE_TEST_SUITE_P(Initialisers, DeferredInitTest, ::testing::ValuesIn(initialisers()), name_of_case);
 INSTANTIATE_TEST_SUITE_P(Passes, DeferredInitTest, ::testing::ValuesIn(passes()), name_of_case);
 INSTANTIATE_TEST_SUITE_P(Unusual, DeferredInitTest, ::testing::ValuesIn(unusual_constructors()), name_of_case);
+
+INSTANTIATE_TEST_SUITE_P(Builtin, DeferredInitTest,
+                         ::testing::Values(builtin_model("mnist-net"), builtin_model("two-stack-cnn"),
+                                           builtin_model("gpt2-tiny"), builtin_model("llama-tiny"),
+                                           builtin_model("bert-tiny")),
+                         name_of_case);
+
+// 32 GB of weights; each is drawn by a generator of its own, so that one can be made without the others.
+TEST(DeferredInit, RecordsAModelThatDoesNotFitHere) {
+  DeferredInit deferred;
+  std::shared_ptr<Module> llama;
+  deferred.record([&] { llama = builtin_model("llama-8b").build(); });
+  std::int64_t deferred_elements = 0, made_elements = 0;
+  for (const at::Tensor& p : llama->parameters())
+    (deferred.is_deferred(p) ? deferred_elements : made_elements) += p.numel();
+  EXPECT_GT(deferred_elements, 8'000'000'000);
+  EXPECT_LT(made_elements, 1'000'000);  // of the norms
+  at::Tensor last;
+  for (const at::Tensor& p : llama->parameters())
+    if (deferred.is_deferred(p) && p.numel() < 10'000'000) last = p;
+  ASSERT_TRUE(last.defined());
+  EXPECT_GT(deferred.values(last).std().item<float>(), 0.001F);
+}
 
 // 102 GB that nobody could draw here, though they come first.
 TEST(DeferredInit, MakesNothingThatDoesNotCount) {
