@@ -176,6 +176,7 @@ std::unique_ptr<fsdp::FullyShardedModule> shard(const BuiltModel& built, comm::D
   fsdp::FullyShardOptions how = train::fully_shard_options(options.sharding, options.run.deterministic);
   how.device = device;
   how.deferred_init = built.deferred.get();
+  how.skip_init = built.deferred && !options.model.init_from.empty();  // a checkpoint's or that file's are to come
   train::run_agreeing([&] {
     sharded = fsdp::fully_shard(built.model->module(), mesh, *fsdp::parse_wrap_policy(options.sharding.wrap), how);
   });
