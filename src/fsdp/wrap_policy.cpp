@@ -111,17 +111,25 @@ class ClassPolicy final : public WrapPolicy {
 
 class NamePolicy final : public WrapPolicy {
  public:
-  explicit NamePolicy(std::string pattern) : pattern_(std::move(pattern)) {}
-  std::string text() const override { return "name:" + pattern_; }
+  explicit NamePolicy(std::vector<std::string> patterns) : patterns_(std::move(patterns)) {}
+  std::string text() const override { return fmt::format("name:{}", fmt::join(patterns_, ",")); }
 
   std::vector<ModuleUnit> select(Module& root) const override {
-    auto units = select_where(root, [&](const std::string& fqn, const Module&) { return glob_matches(pattern_, fqn); });
-    SHOAL_CHECK(!units.empty(), OptionError, "--wrap name:{}: no module has such a name (see --print-model)", pattern_);
+    std::unordered_set<std::string> met;
+    auto units = select_where(root, [&](const std::string& fqn, const Module&) {
+      bool matches = false;
+      for (const std::string& pattern : patterns_)
+        if (glob_matches(pattern, fqn)) matches = met.insert(pattern).second || true;
+      return matches;
+    });
+    for (const std::string& pattern : patterns_)
+      SHOAL_CHECK(met.contains(pattern), OptionError, "--wrap name:{}: no module has such a name (see --print-model)",
+                  pattern);
     return units;
   }
 
  private:
-  std::string pattern_;
+  std::vector<std::string> patterns_;
 };
 
 std::vector<std::string> split(const std::string& text) {
@@ -147,12 +155,12 @@ std::unique_ptr<WrapPolicy> parse_wrap_policy(const std::string& text) {
   const auto colon = text.find(':');
   const std::string kind = text.substr(0, colon);
   const std::string rest = colon == std::string::npos ? "" : text.substr(colon + 1);
-  if (!rest.empty()) {
+  if (const std::vector<std::string> parts = split(rest); !parts.empty()) {
     if (kind == "size") return std::make_unique<SizePolicy>(parse_min_params(rest));
-    if (kind == "class" && !split(rest).empty()) return std::make_unique<ClassPolicy>(split(rest));
-    if (kind == "name") return std::make_unique<NamePolicy>(rest);
+    if (kind == "class") return std::make_unique<ClassPolicy>(parts);
+    if (kind == "name") return std::make_unique<NamePolicy>(parts);
   }
-  throw OptionError("--wrap {}: expected none, size:MIN_PARAMS, class:NAME,… or name:PATTERN", text);
+  throw OptionError("--wrap {}: expected none, size:MIN_PARAMS, class:NAME,… or name:PATTERN,…", text);
 }
 
 }  // namespace shoal::fsdp

@@ -51,12 +51,15 @@ TEST(WrapPolicy, NamePatternsKeepToOnePartUnlessToldOtherwise) {
   EXPECT_EQ(selected(*mlp.module, "name:blocks.*"), Names({"blocks.0", "blocks.1", "blocks.2"}));
   EXPECT_EQ(selected(*mlp.module, "name:blocks.?.up"), Names({"blocks.0.up", "blocks.1.up", "blocks.2.up"}));
   EXPECT_EQ(selected(*mlp.module, "name:**.down"), Names({"blocks.0.down", "blocks.1.down", "blocks.2.down"}));
+  EXPECT_EQ(selected(*mlp.module, "name:blocks.1,**.down,blocks.1.*"),
+            Names({"blocks.0.down", "blocks.1", "blocks.1.norm", "blocks.1.up", "blocks.1.down", "blocks.2.down"}));
   EXPECT_THROW(selected(*mlp.module, "name:transformer.*"), OptionError);
+  EXPECT_THROW(selected(*mlp.module, "name:blocks.1,transformer.*"), OptionError);
 }
 
 TEST(WrapPolicy, ABadTextNamesTheFlag) {
-  for (const char* text :
-       {"", "size", "size:", "size:0", "size:-5", "size:12k", "class:", "class:,", "name:", "auto", "size:1:2"}) {
+  for (const char* text : {"", "size", "size:", "size:0", "size:-5", "size:12k", "class:", "class:,", "name:", "name:,",
+                           "auto", "size:1:2"}) {
     try {
       fsdp::parse_wrap_policy(text);
       ADD_FAILURE() << "'" << text << "' was taken";
