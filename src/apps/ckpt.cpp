@@ -1,12 +1,11 @@
 // shoal-ckpt: looks at, checks and converts checkpoints. Needs the files alone: no GPU, no MPI, no LibTorch.
 #include <array>
-#include <exception>
-#include <new>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "apps/ckpt_verbs.h"
+#include "apps/run_program.h"
 #include "core/check.h"
 #include "core/logging.h"
 
@@ -32,6 +31,8 @@ struct NamedVerb {
 constexpr std::array<NamedVerb, 4> kVerbs{
     {{"list", ckpt_list}, {"inspect", ckpt_inspect}, {"verify", ckpt_verify}, {"consolidate", ckpt_consolidate}}};
 
+}  // namespace
+
 ExitCode run(const std::vector<std::string>& arguments) {
   SHOAL_CHECK(!arguments.empty(), OptionError,
               "the verb is missing: list, inspect, verify or consolidate; see shoal ckpt --help");
@@ -45,21 +46,8 @@ ExitCode run(const std::vector<std::string>& arguments) {
   throw OptionError("'{}' is no verb of shoal ckpt: list, inspect, verify or consolidate", verb);
 }
 
-ExitCode run_and_report(const std::vector<std::string>& arguments) {
-  try {
-    return run(arguments);
-  } catch (const Error& error) {
-    log::error("{}", error.what());
-    return error.exit_code();
-  } catch (const std::bad_alloc&) {
-    log::error("out of memory");
-  } catch (const std::exception& error) {
-    log::error("{}", error.what());
-  }
-  return ExitCode::internal;
-}
-
-}  // namespace
 }  // namespace shoal::apps
 
-int main(int argc, char** argv) { return static_cast<int>(shoal::apps::run_and_report({argv + 1, argv + argc})); }
+int main(int argc, char** argv) {
+  return static_cast<int>(shoal::apps::run_program([&] { return shoal::apps::run({argv + 1, argv + argc}); }));
+}

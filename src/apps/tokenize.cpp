@@ -1,10 +1,9 @@
 // shoal-tokenize: makes token files from text. Needs the files alone: no GPU, no MPI, no LibTorch.
-#include <exception>
 #include <filesystem>
-#include <new>
 #include <string>
 #include <vector>
 
+#include "apps/run_program.h"
 #include "apps/tokenize_options.h"
 #include "core/check.h"
 #include "core/logging.h"
@@ -42,6 +41,8 @@ void report(const TokenizeOptions& options, std::int64_t tokens, std::int64_t by
               static_cast<double>(bytes) / 1e6 / seconds);
 }
 
+}  // namespace
+
 ExitCode run(const std::vector<std::string>& arguments) {
   TokenizeOptions options;
   if (!parse_tokenize_options(arguments, options)) return ExitCode::ok;
@@ -64,21 +65,8 @@ ExitCode run(const std::vector<std::string>& arguments) {
   return ExitCode::ok;
 }
 
-ExitCode run_and_report(const std::vector<std::string>& arguments) {
-  try {
-    return run(arguments);
-  } catch (const Error& error) {
-    log::error("{}", error.what());
-    return error.exit_code();
-  } catch (const std::bad_alloc&) {
-    log::error("out of memory");
-  } catch (const std::exception& error) {
-    log::error("{}", error.what());
-  }
-  return ExitCode::internal;
-}
-
-}  // namespace
 }  // namespace shoal::apps
 
-int main(int argc, char** argv) { return static_cast<int>(shoal::apps::run_and_report({argv + 1, argv + argc})); }
+int main(int argc, char** argv) {
+  return static_cast<int>(shoal::apps::run_program([&] { return shoal::apps::run({argv + 1, argv + argc}); }));
+}
