@@ -36,7 +36,8 @@ TEST(Dtypes, MastersAreTheModulesOwnValuesAndTensorsStayTheSame) {
       }
       sharded->summon_full_params([&] {
         for (const auto& item : model.module->named_parameters())
-          EXPECT_TRUE(item.value().equal(original.at(item.key()).to(at::kBFloat16))) << item.key();
+          EXPECT_TRUE(item.value().equal(original.at(item.key()).to(item.value().device(), at::kBFloat16)))
+              << item.key();
       });
       EXPECT_EQ(sharded->dtypes(), module_dtype == at::kFloat
                                        ? "parameters bfloat16, masters float32, gradients reduced in bfloat16"
