@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # The engine and the main job on GPUs: run.sh BUILD DATA [GPUS [engine|job]]
 #   BUILD  the build folder of the cuda preset, with bin/ and tests/;  DATA  the folder of the MNIST idx files
-# 1. The cases of tests/fsdp against plain LibTorch on one GPU, on 1 … GPUS ranks (but Behaviour's, which are of the CPU). 2. The main job under each strategy:
-# the losses must agree. 3. Stop on all GPUs, restart on one. Prints one line a check; exit code 1 where one fails,
-# 77 where there is no GPU.
+# 1. The cases of tests/fsdp against plain LibTorch on one GPU, on 1 … GPUS ranks (but Behaviour's, which are of the CPU).
+# 2. The main job under each strategy: the losses must agree. 3. Stop on all GPUs, restart on one. Prints one line a
+# check; exit code 1 where one fails, 77 where there is no GPU.
 set -euo pipefail
 if ! nvidia-smi -L 2>/dev/null | grep -q '^GPU'; then
   echo "no GPU here: nothing of this was run"
