@@ -2,9 +2,10 @@
 # A plug-in outside the tree: built by find_package(Shoal) against an installation, trained by the installed program,
 # refused where it does not fit.
 #
-# plugin_test.sh CMAKE BUILD_FOLDER EXAMPLE_FOLDER MNIST_FOLDER
+# plugin_test.sh CMAKE GENERATOR BUILD_FOLDER EXAMPLE_FOLDER MNIST_FOLDER
 set -euo pipefail
-cmake=$1 build=$2 example=$3 mnist=$4
+cmake=$1 generator=$2 build=$3 example=$4 mnist=$5
+export CMAKE_GENERATOR=$generator  # what built us; a machine may have no other
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
