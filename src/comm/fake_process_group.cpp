@@ -129,6 +129,17 @@ std::unique_ptr<Work> FakeProcessGroup::broadcast(void* data, std::int64_t count
   return std::make_unique<DoneWork>();
 }
 
+std::unique_ptr<Work> FakeProcessGroup::all_to_all(const void* send, void* recv, std::int64_t count, DType dtype) {
+  const auto bytes = static_cast<std::size_t>(count * size_of(dtype));
+  meeting_->meet(*this, {call_text("all_to_all", count, dtype), send, 0}, [&] {
+    for (int r = 0; r < size() && bytes > 0; ++r)
+      std::memcpy(static_cast<std::byte*>(recv) + static_cast<std::size_t>(r) * bytes,
+                  static_cast<const std::byte*>(meeting_->ticket(r).data) + static_cast<std::size_t>(rank_) * bytes,
+                  bytes);
+  });
+  return std::make_unique<DoneWork>();
+}
+
 void FakeProcessGroup::barrier() {
   meeting_->meet(*this, {"barrier", nullptr, 0}, [] {});
 }

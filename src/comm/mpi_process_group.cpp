@@ -31,7 +31,7 @@ void MpiCommTraits::close(MPI_Comm comm) noexcept {
 namespace {
 
 // Message kinds go into the tag, so that ranks in different collectives time out by name and never swap data.
-enum Kind { kAllGather = 0, kReduceScatter = 1, kAllReduce = 2, kKinds = 3 };
+enum Kind { kAllGather = 0, kReduceScatter = 1, kAllReduce = 2, kAllToAll = 3, kKinds = 4 };
 
 std::string seconds_text(std::chrono::milliseconds t) {
   return fmt::format("{:g} s", static_cast<double>(t.count()) / 1e3);
@@ -208,6 +208,23 @@ std::unique_ptr<Work> MpiProcessGroup::all_gather(const void* send, void* recv, 
     work->receive(peer, out + peer * bytes, bytes);
   }
   for (int k = 1; k < size_; ++k) work->send((rank_ - k + size_) % size_, out + rank_ * bytes, bytes);
+  return work;
+}
+
+std::unique_ptr<Work> MpiProcessGroup::all_to_all(const void* send, void* recv, std::int64_t count, DType dtype) {
+  const std::int64_t bytes = count * size_of(dtype);
+  const auto* in = static_cast<const std::byte*>(send);
+  auto* out = static_cast<std::byte*>(recv);
+  auto work = std::make_unique<MpiExchange>(*this, kAllToAll);
+  if (bytes > 0) std::memcpy(out + rank_ * bytes, in + rank_ * bytes, static_cast<std::size_t>(bytes));
+  for (int k = 1; k < size_; ++k) {
+    const int peer = (rank_ + k) % size_;
+    work->receive(peer, out + peer * bytes, bytes);
+  }
+  for (int k = 1; k < size_; ++k) {
+    const int peer = (rank_ - k + size_) % size_;
+    work->send(peer, in + peer * bytes, bytes);
+  }
   return work;
 }
 

@@ -42,6 +42,7 @@ class MpiProcessGroup final : public ProcessGroup {
   std::unique_ptr<Work> reduce_scatter(void* send, void* recv, std::int64_t count, DType dtype, ReduceOp op) override;
   std::unique_ptr<Work> all_reduce(void* data, std::int64_t count, DType dtype, ReduceOp op) override;
   std::unique_ptr<Work> broadcast(void* data, std::int64_t count, DType dtype, int root) override;
+  std::unique_ptr<Work> all_to_all(const void* send, void* recv, std::int64_t count, DType dtype) override;
   void barrier() override;
   std::unique_ptr<ProcessGroup> split(int color) override;
 

@@ -119,6 +119,11 @@ class NcclProcessGroup final : public ProcessGroup {
       return ncclBroadcast(data, data, static_cast<std::size_t>(count), nccl_type(dtype), root, comm_, stream_.get());
     });
   }
+  std::unique_ptr<Work> all_to_all(const void* send, void* recv, std::int64_t count, DType dtype) override {
+    return queue("ncclAlltoAll", [&] {
+      return ncclAlltoAll(send, recv, static_cast<std::size_t>(count), nccl_type(dtype), comm_, stream_.get());
+    });
+  }
   void barrier() override {
     if (!token_) {
       SHOAL_CUDA_CALL(cudaMalloc(&token_, sizeof(int)));

@@ -2,10 +2,17 @@
 
 #include <algorithm>
 #include <cstring>
+#include <new>
 
 #include "core/check.h"
 
 namespace shoal::comm {
+
+std::shared_ptr<void> ProcessGroup::allocate(std::int64_t bytes) {
+  constexpr std::align_val_t kAlignment{256};
+  return {::operator new(static_cast<std::size_t>(bytes), kAlignment),
+          [](void* memory) { ::operator delete(memory, kAlignment); }};
+}
 
 std::vector<std::string> all_gather_bytes(ProcessGroup& group, const std::string& mine) {
   const auto ranks = static_cast<std::size_t>(group.size());

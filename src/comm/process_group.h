@@ -42,7 +42,14 @@ class ProcessGroup {
                                                ReduceOp op) = 0;
   virtual std::unique_ptr<Work> all_reduce(void* data, std::int64_t count, DType dtype, ReduceOp op) = 0;
   virtual std::unique_ptr<Work> broadcast(void* data, std::int64_t count, DType dtype, int root) = 0;
+  // recv[r * count …] = rank r's send[rank() * count …]; both hold size() * count elements and do not overlap.
+  virtual std::unique_ptr<Work> all_to_all(const void* send, void* recv, std::int64_t count, DType dtype) = 0;
   virtual void barrier() = 0;
+
+  // Collective over this group, with the same `bytes` on all its ranks. Memory of the group's device that its
+  // collectives move fastest (NCCL: registered as a symmetric window), aligned to 256 bytes, its content undefined. It
+  // is given back when the last copy of the pointer goes, which must be before the group does.
+  virtual std::shared_ptr<void> allocate(std::int64_t bytes);
 
   // Collective over this group. Ranks of one color form a new group, ordered by their rank here.
   virtual std::unique_ptr<ProcessGroup> split(int color) = 0;

@@ -24,6 +24,10 @@
 #include "fsdp/wrap_policy.h"
 #include "shard/state_dict.h"
 
+namespace shoal {
+class Trace;
+}
+
 namespace shoal::fsdp {
 
 class DeferredInit;
@@ -51,12 +55,23 @@ struct FullyShardOptions {
   bool reshard_after_forward = true;  // false: SHARD_GRAD_OP, HYBRID_SHARD_ZERO2
   int forward_prefetch = 1;           // units gathered ahead of their use, once the order is known; 0: none
   int backward_prefetch = 1;
+  // BACKWARD_POST: in backward the next unit is gathered only once the gradients of the one before are sent off, which
+  // saves a unit's memory. Takes no depth: one unit ahead.
+  bool backward_prefetch_post = false;
+  // Units but the root that may have their parameters whole, or on their way, at a time; 0: as many as prefetching asks
+  // for. An operator that needs more gets them.
+  int limit_all_gathers = 0;
   bool sync_module_states = true;  // start from the parameters and buffers of rank 0
   MixedPrecisionPolicy mixed_precision;
   Offload offload = Offload::none;
   // Gradients of micro-steps and replicas are summed in one fixed binary tree, whatever the number of ranks.
   bool deterministic = false;
   std::string activation_checkpoint = "none";  // none | every:K | full | selective; see recompute.h
+  bool activation_offload = false;  // what operators save for backward waits in pinned host memory; see saved_offload.h
+  // Every so many run()s of training replicas compare hashes of their parameters; 0: never.
+  std::int64_t check_replicas_every = 0;
+  bool check_replicas_at_start = true;
+  Trace* trace = nullptr;  // hears of units and collectives; null: nobody. The caller's
   // Where it trains, and where parameters and buffers go; unset: where the module's parameters are.
   std::optional<at::Device> device;
   const DeferredInit* deferred_init = nullptr;  // what recorded the module's construction; null: it was built whole

@@ -1,11 +1,13 @@
 #include <cuda_runtime_api.h>
 
+#include "kernels/device_error.h"
 #include "optim/device.h"
-#include "optim/device_error.h"
 #include "optim/update_rules.h"
 
 namespace shoal::optim {
 namespace {
+
+using kernels::throw_device_error;
 
 constexpr int kThreads = 256, kBlocks = 512;
 

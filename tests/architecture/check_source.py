@@ -14,19 +14,19 @@ LEVELS = [
     ["core"],
     ["shard", "launch", "hdf5", "formats", "kernels"],
     ["comm", "optim"],
-    ["fsdp", "checkpoint", "models", "data"],
+    ["fsdp", "checkpoint", "fused", "models", "data"],
     ["train"],
     ["apps"],
 ]
 LEVEL = {layer: level for level, layers in enumerate(LEVELS) for layer in layers}
 # Within a level nobody includes a neighbour, but for these: several speak of element types and shards, and a model
 # knows what its samples are.
-NEIGHBOURS = {(user, "shard") for user in ("launch", "hdf5", "formats", "kernels")} | {("models", "data")}
+NEIGHBOURS = {(user, "shard") for user in ("launch", "hdf5", "formats", "kernels")} | {("models", "data"), ("models", "fused")}
 
 # Third-party headers and the only layers that may include them.
 TORCH = re.compile(r"^(torch|ATen|c10)/")
 CONFINED = [
-    (TORCH, {"optim", "fsdp", "models", "data", "train", "apps", "comm"}, "LibTorch"),
+    (TORCH, {"optim", "fsdp", "fused", "models", "data", "train", "apps", "comm"}, "LibTorch"),
     (re.compile(r"^mpi\.h$"), {"launch", "comm", "hdf5"}, "MPI"),
     (re.compile(r"^hdf5\.h$|^H5\w+\.h$"), {"hdf5"}, "HDF5"),
     (re.compile(r"^boost/program_options"), {"apps"}, "Boost.Program_options"),

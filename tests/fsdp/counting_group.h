@@ -41,6 +41,10 @@ class CountingGroup final : public comm::ProcessGroup {
     note("broadcast", count, dtype);
     return group_->broadcast(data, count, dtype, root);
   }
+  std::unique_ptr<comm::Work> all_to_all(const void* send, void* recv, std::int64_t count, DType dtype) override {
+    note("all_to_all", count, dtype);
+    return group_->all_to_all(send, recv, count, dtype);
+  }
   void barrier() override { group_->barrier(); }
   std::unique_ptr<comm::ProcessGroup> split(int color) override {
     auto part = group_->split(color);
