@@ -30,15 +30,16 @@ po::value_semantic* count_value(std::int64_t& into, const char* name, const char
 }
 
 // A depth, or the words of FSDP1.
-po::value_semantic* prefetch_value(int& into) {
+po::value_semantic* prefetch_value(train::ShardingOptions& into) {
   return po::value<std::string>()->value_name("N")->notifier([&into](const std::string& text) {
-    if (text == "pre" || text == "none") {
-      into = text == "pre" ? 1 : 0;
+    into.backward_prefetch_post = text == "post";
+    if (text == "pre" || text == "post" || text == "none") {
+      into.backward_prefetch = text == "none" ? 0 : 1;
       return;
     }
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), into);
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), into.backward_prefetch);
     SHOAL_CHECK(error == std::errc() && end == text.data() + text.size(), OptionError,
-                "--backward-prefetch takes pre, none or a number of units, not '{}'", text);
+                "--backward-prefetch takes pre, post, none or a number of units, not '{}'", text);
   });
 }
 
@@ -153,8 +154,10 @@ po::options_description sharding_options(TrainOptions& o) {
       ("shard-size", value(o.sharding.shard_size, "N"), "ranks a shard group of the hybrid strategies (a node's)")   //
       ("wrap", value(o.sharding.wrap, "POLICY"), "units: none, size:MIN_PARAMS, class:NAME,..., name:PATTERN,...")   //
       ("forward-prefetch", value(o.sharding.forward_prefetch, "N"), "units gathered ahead in the forward pass (1)")  //
-      ("backward-prefetch", prefetch_value(o.sharding.backward_prefetch),
-       "the same in the backward pass; pre: 1, none: 0 (1)")  //
+      ("backward-prefetch", prefetch_value(o.sharding),
+       "the same in the backward pass; pre: 1, none: 0; post: 1, once the gradients of the unit before are sent (1)")  //
+      ("limit-all-gathers", value(o.sharding.limit_all_gathers, "N"),
+       "units that are whole at a time, at most; 0: as many as prefetching asks for (0)")  //
       ("param-dtype", value(o.sharding.param_dtype, "T"),
        "of parameters in forward and backward: fp32, bf16, fp16 (the model's)")                                 //
       ("reduce-dtype", value(o.sharding.reduce_dtype, "T"), "in which gradients are summed over ranks (fp32)")  //
@@ -162,6 +165,10 @@ po::options_description sharding_options(TrainOptions& o) {
       ("offload", value(o.sharding.offload, "WHAT"), "to host memory: none, optimizer, params (none)")          //
       ("activation-checkpoint", value(o.sharding.activation_checkpoint, "WHAT"),
        "recompute in backward: none, every:K, full, selective (none)")  //
+      ("activation-offload", po::bool_switch(&o.sharding.activation_offload),
+       "keep what backward needs in host memory meanwhile")  //
+      ("check-replicas", value(o.sharding.check_replicas, "WHEN"),
+       "compare the replicas' parameters: start, never, or every N steps as well (start)")  //
       ("print-model", po::bool_switch(&o.run.print_model),
        "show the modules and their units; without --data, that is all");
   return d;
@@ -211,6 +218,7 @@ po::options_description run_options(TrainOptions& o) {
       ("threads", value(o.run.threads, "N"), "threads of a rank (its share of the node's cores)")             //
       ("collective-timeout", value(o.run.collective_timeout, "S"), "seconds to wait for another rank (600)")  //
       ("log-every", value(o.run.log_every, "N"), "steps between lines of progress (10)")                      //
+      ("trace", path_value(o.run.trace), "write what ran when, for chrome://tracing and Perfetto")            //
       ("quiet", po::bool_switch(&o.run.quiet), "results, warnings and errors alone")                          //
       ("dry-run", po::bool_switch(&o.run.dry_run), "check everything, train and write nothing")               //
       ("config", po::value<std::string>()->value_name("FILE"), "more options, as lines of name = value")      //

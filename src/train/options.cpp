@@ -1,7 +1,7 @@
 #include "train/options.h"
 
-#include <fmt/ranges.h>
-
+#include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <optional>
 
@@ -53,6 +53,17 @@ void check_optimizer(const OptimizerSettings& optimizer) {
   optim::ParameterGroups::parse(optimizer.no_decay, optimizer.param_groups);
 }
 
+// How often replicas are compared; -1 for never, 0 for at the start alone.
+std::int64_t parse_check_replicas(const std::string& text) {
+  if (text == "never") return -1;
+  if (text == "start") return 0;
+  std::int64_t steps = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), steps);
+  SHOAL_CHECK(error == std::errc() && end == text.data() + text.size() && steps >= 1, OptionError,
+              "--check-replicas takes start, never or a number of steps, not '{}'", text);
+  return steps;
+}
+
 void check_sharding(const ShardingOptions& sharding) {
   const fsdp::Strategy strategy = fsdp::parse_strategy(sharding.strategy);
   const bool hybrid = strategy == fsdp::Strategy::hybrid_shard || strategy == fsdp::Strategy::hybrid_shard_zero2;
@@ -62,6 +73,7 @@ void check_sharding(const ShardingOptions& sharding) {
   fsdp::parse_wrap_policy(sharding.wrap);
   check_at_least("--forward-prefetch", sharding.forward_prefetch, 0);
   check_at_least("--backward-prefetch", sharding.backward_prefetch, 0);
+  check_at_least("--limit-all-gathers", sharding.limit_all_gathers, 0);
   parse_accumulate_mode(sharding.accumulate_mode);
   fsdp::RecomputePolicy::parse(sharding.activation_checkpoint);
   fully_shard_options(sharding, false);
@@ -105,10 +117,6 @@ void check_checkpoint(const TrainOptions& options) {
               "--output must end in .h5 (HDF5) or .pt (PyTorch), not '{}'", checkpoint.output.string());
 }
 
-std::string on_or_off(bool value) { return value ? "on" : "off"; }
-
-std::string path_or_none(const std::filesystem::path& path) { return path.empty() ? kNone : path.string(); }
-
 std::optional<at::ScalarType> parse_dtype(const char* option, const std::string& text) {
   if (text == "auto") return std::nullopt;
   if (text == "fp32") return at::kFloat;
@@ -122,96 +130,6 @@ fsdp::Offload parse_offload(const std::string& text) {
   if (text == "optimizer") return fsdp::Offload::optimizer;
   SHOAL_CHECK(text == "none", OptionError, "--offload takes none, optimizer or params, not '{}'", text);
   return fsdp::Offload::none;
-}
-
-using NamedValues = std::vector<std::pair<std::string, std::string>>;
-
-template <typename T>
-std::string text(const T& value) {
-  return fmt::format("{}", value);
-}
-
-NamedValues input_options(const TrainOptions& o) {
-  return {{"model", o.model.name},
-          {"model-plugin", path_or_none(o.model.plugin)},
-          {"model-script", path_or_none(o.model.script)},
-          {"init-from", path_or_none(o.model.init_from)},
-          {"sync-module-states", on_or_off(o.model.rank0_reads)},
-          {"data", o.data.path.string()},
-          {"test-data", path_or_none(o.data.test_path)},
-          {"sequence-length", text(o.data.sequence_length)},
-          {"token-type", o.data.token_type},
-          {"tokenizer", o.data.tokenizer},
-          {"mask-token", text(o.data.mask_token)},
-          {"mask-probability", text(o.data.mask_probability)},
-          {"special-tokens",
-           o.data.special_tokens.empty() ? kNone : fmt::format("{}", fmt::join(o.data.special_tokens, ","))},
-          {"prefetch-batches", text(o.data.prefetch)},
-          {"no-shuffle", on_or_off(!o.data.shuffle)},
-          {"epochs", o.run.epochs == kNoEpochLimit ? "0" : text(o.run.epochs)},
-          {"max-steps", text(o.run.max_steps)},
-          {"batch-size", text(o.batch.batch_size)},
-          {"global-batch-size", text(o.batch.global_batch_size)},
-          {"accumulate", text(o.batch.accumulate)},
-          {"test-batch-size", text(o.data.test_batch_size)}};
-}
-
-// Of the model's shape, what it has.
-NamedValues shape_options(const models::ModelOptions& shape) {
-  NamedValues all;
-  const auto add = [&](const char* name, auto value, bool has) {
-    if (has) all.emplace_back(name, text(value));
-  };
-  add("layers", shape.layers, shape.layers > 0);
-  add("heads", shape.heads, shape.heads > 0);
-  add("kv-heads", shape.kv_heads, shape.kv_heads > 0);
-  add("hidden-size", shape.hidden_size, shape.hidden_size > 0);
-  add("intermediate-size", shape.intermediate_size, shape.intermediate_size > 0);
-  add("vocab-size", shape.vocab_size, shape.vocab_size > 0);
-  add("max-positions", shape.max_positions, shape.max_positions > 0);
-  add("dropout", shape.dropout, shape.dropout >= 0);
-  add("untied-head", on_or_off(shape.untied_head), shape.vocab_size > 0);
-  add("rope-theta", shape.rope_theta, shape.rope_theta > 0);
-  add("rope-scaling", shape.rope_scaling, shape.rope_scaling > 0);
-  return all;
-}
-
-NamedValues course_options(const TrainOptions& o) {
-  return {{"strategy", o.sharding.strategy},
-          {"shard-size", text(o.sharding.shard_size)},
-          {"wrap", o.sharding.wrap},
-          {"forward-prefetch", text(o.sharding.forward_prefetch)},
-          {"backward-prefetch", text(o.sharding.backward_prefetch)},
-          {"param-dtype", o.sharding.param_dtype},
-          {"reduce-dtype", o.sharding.reduce_dtype},
-          {"buffer-dtype", o.sharding.buffer_dtype},
-          {"offload", o.sharding.offload},
-          {"activation-checkpoint", o.sharding.activation_checkpoint},
-          {"accumulate-mode", o.sharding.accumulate_mode},
-          {"optimizer", o.optimizer.rule.name},
-          {"lr", text(o.optimizer.learning_rate)},
-          {"momentum", text(o.optimizer.rule.momentum)},
-          {"betas", fmt::format("{},{}", o.optimizer.rule.beta1, o.optimizer.rule.beta2)},
-          {"weight-decay", text(o.optimizer.rule.weight_decay)},
-          {"schedule", o.optimizer.schedule},
-          {"warmup", text(o.optimizer.warmup)},
-          {"no-decay", o.optimizer.no_decay},
-          {"param-group",
-           o.optimizer.param_groups.empty() ? kNone : fmt::format("{}", fmt::join(o.optimizer.param_groups, " "))},
-          {"clip-grad-norm", text(o.optimizer.clip_grad_norm)}};
-}
-
-NamedValues run_options(const TrainOptions& o) {
-  return {{"checkpoint-dir", o.checkpoint.directory.string()},
-          {"checkpoint-every", o.checkpoint.every},
-          {"keep", text(o.checkpoint.keep)},
-          {"resume", o.checkpoint.resume},
-          {"output", o.checkpoint.output.string()},
-          {"seed", text(o.run.seed)},
-          {"deterministic", on_or_off(o.run.deterministic)},
-          {"device", o.run.device},
-          {"log-every", text(o.run.log_every)},
-          {"collective-timeout", text(o.run.collective_timeout)}};
 }
 
 }  // namespace
@@ -247,6 +165,12 @@ fsdp::FullyShardOptions fully_shard_options(const ShardingOptions& sharding, boo
   options.offload = parse_offload(sharding.offload);
   options.deterministic = deterministic;
   options.activation_checkpoint = sharding.activation_checkpoint;
+  options.activation_offload = sharding.activation_offload;
+  options.backward_prefetch_post = sharding.backward_prefetch_post;
+  options.limit_all_gathers = sharding.limit_all_gathers;
+  const std::int64_t check_replicas = parse_check_replicas(sharding.check_replicas);
+  options.check_replicas_at_start = check_replicas >= 0;
+  options.check_replicas_every = std::max<std::int64_t>(check_replicas, 0);
   return options;
 }
 
@@ -267,13 +191,6 @@ void complete_and_check(TrainOptions& options) {
   complete_run(options);
   complete_checkpoint(options);
   check_checkpoint(options);
-}
-
-std::vector<std::pair<std::string, std::string>> resolved(const TrainOptions& options) {
-  NamedValues all = input_options(options);
-  for (const NamedValues& more : {shape_options(options.model.shape), course_options(options), run_options(options)})
-    all.insert(all.end(), more.begin(), more.end());
-  return all;
 }
 
 bool writes_checkpoints(const TrainOptions& options) { return options.checkpoint.directory != kNone; }

@@ -53,10 +53,14 @@ struct ShardingOptions {
   int shard_size = 0;  // ranks a shard group of the hybrid strategies; 0: the ranks of a node
   std::string wrap = "none";
   int forward_prefetch = 1, backward_prefetch = 1;  // units
+  bool backward_prefetch_post = false;              // the one unit ahead only after the gradients of the one before
+  int limit_all_gathers = 0;                        // units whole at a time; 0: as prefetching asks for
   // fp32, bf16, fp16. auto: parameters and buffers as the model has them, gradients reduced in fp32 at least.
   std::string param_dtype = "auto", reduce_dtype = "auto", buffer_dtype = "auto";
   std::string offload = "none";  // none, optimizer, params
   std::string activation_checkpoint = "none";
+  bool activation_offload = false;
+  std::string check_replicas = "start";  // start, never, or a number of steps
   std::string accumulate_mode = "defer";
 };
 
@@ -92,6 +96,7 @@ struct RunOptions {
   int threads = 0;                  // 0: the rank's share of the node's cores
   double collective_timeout = 600;  // seconds
   bool deterministic = false;
+  std::filesystem::path trace;  // empty: none
   bool print_model = false, dry_run = false, quiet = false;
 };
 
