@@ -1,0 +1,44 @@
+#include "fused/operators.h"
+
+#include <ATen/core/grad_mode.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+#include <algorithm>
+
+#include "core/check.h"
+
+namespace shoal::fused {
+namespace {
+
+bool has_kernel_type(const at::Tensor& x) {
+  const at::ScalarType type = x.scalar_type();
+  return type == at::kFloat || type == at::kHalf || type == at::kBFloat16;
+}
+
+}  // namespace
+
+bool is_for_kernels(const at::Tensor& x) { return x.is_cuda() && has_kernel_type(x); }
+
+bool are_like(const at::Tensor& x, std::initializer_list<at::Tensor> others) {
+  return std::all_of(others.begin(), others.end(), [&](const at::Tensor& other) {
+    return other.device() == x.device() && other.scalar_type() == x.scalar_type();
+  });
+}
+
+DType dtype_of(const at::Tensor& x) {
+  SHOAL_ASSERT(has_kernel_type(x));
+  if (x.scalar_type() == at::kFloat) return DType::float32;
+  return x.scalar_type() == at::kHalf ? DType::float16 : DType::bfloat16;
+}
+
+bool records_gradient(std::initializer_list<at::Tensor> inputs) {
+  return at::GradMode::is_enabled() && std::any_of(inputs.begin(), inputs.end(), [](const at::Tensor& input) {
+           return input.defined() && input.requires_grad();
+         });
+}
+
+DeviceScope::DeviceScope(const at::Tensor& x)
+    : guard_(x.device()),
+      stream_(c10::impl::VirtualGuardImpl(x.device().type()).getStream(x.device()).native_handle()) {}
+
+}  // namespace shoal::fused
