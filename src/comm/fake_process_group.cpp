@@ -144,7 +144,7 @@ void FakeProcessGroup::barrier() {
   meeting_->meet(*this, {"barrier", nullptr, 0}, [] {});
 }
 
-std::unique_ptr<ProcessGroup> FakeProcessGroup::split(int color) {
+std::unique_ptr<ProcessGroup> FakeProcessGroup::split(int color, const GroupOptions& options) {
   std::shared_ptr<FakeMeeting> part;
   int part_rank = 0;
   meeting_->meet(*this, {"split", nullptr, color}, [&] {
@@ -157,7 +157,7 @@ std::unique_ptr<ProcessGroup> FakeProcessGroup::split(int color) {
     part = meeting_->child(color, part_size, meeting_->serial());
   });
   auto group = std::make_unique<FakeProcessGroup>(std::move(part), part_rank);
-  group->set_timeout(timeout());
+  group->inherit(*this, options);
   return group;
 }
 

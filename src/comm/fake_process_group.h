@@ -24,7 +24,7 @@ class FakeProcessGroup final : public ProcessGroup {
   std::unique_ptr<Work> broadcast(void* data, std::int64_t count, DType dtype, int root) override;
   std::unique_ptr<Work> all_to_all(const void* send, void* recv, std::int64_t count, DType dtype) override;
   void barrier() override;
-  std::unique_ptr<ProcessGroup> split(int color) override;
+  std::unique_ptr<ProcessGroup> split(int color, const GroupOptions& options = {}) override;
 
  private:
   std::shared_ptr<FakeMeeting> meeting_;

@@ -300,12 +300,12 @@ void MpiProcessGroup::barrier() {
   work.wait();
 }
 
-std::unique_ptr<ProcessGroup> MpiProcessGroup::split(int color) {
+std::unique_ptr<ProcessGroup> MpiProcessGroup::split(int color, const GroupOptions& options) {
   MPI_Comm part = MPI_COMM_NULL;
   SHOAL_MPI(MPI_Comm_split(comm_.get(), color, rank_, &part));
   const UniqueMpiComm owned(part);
   auto group = std::make_unique<MpiProcessGroup>(part, options_);
-  group->set_timeout(timeout());
+  group->inherit(*this, options);
   return group;
 }
 

@@ -132,7 +132,7 @@ class NcclProcessGroup final : public ProcessGroup {
     all_reduce(token_, 1, DType::int32, ReduceOp::sum)->wait();
     SHOAL_CUDA_CALL(cudaStreamSynchronize(stream_.get()));
   }
-  std::unique_ptr<ProcessGroup> split(int color) override {
+  std::unique_ptr<ProcessGroup> split(int color, const GroupOptions& options = {}) override {
     ncclComm_t part = nullptr;
     ncclConfig_t c = config();
     settle(ncclCommSplit(comm_, color, rank_, &part, &c), "ncclCommSplit");
@@ -142,7 +142,9 @@ class NcclProcessGroup final : public ProcessGroup {
     int part_rank = 0, part_size = 1;
     check(ncclCommUserRank(part, &part_rank), "ncclCommUserRank");
     check(ncclCommCount(part, &part_size), "ncclCommCount");
-    return std::make_unique<NcclProcessGroup>(part, part_rank, part_size, current_stream_, timeout());
+    auto group = std::make_unique<NcclProcessGroup>(part, part_rank, part_size, current_stream_, timeout());
+    group->inherit(*this, options);
+    return group;
   }
 
  private:

@@ -14,6 +14,16 @@ std::shared_ptr<void> ProcessGroup::allocate(std::int64_t bytes) {
           [](void* memory) { ::operator delete(memory, kAlignment); }};
 }
 
+std::string ProcessGroup::describe() const {
+  return fmt::format("{}, {} rank{}", backend(), size(), size() == 1 ? "" : "s");
+}
+
+void ProcessGroup::inherit(const ProcessGroup& parent, const GroupOptions& options) {
+  set_timeout(parent.timeout());
+  set_name(options.name);
+  set_observer(parent.observer());
+}
+
 std::vector<std::string> all_gather_bytes(ProcessGroup& group, const std::string& mine) {
   const auto ranks = static_cast<std::size_t>(group.size());
   const auto me = static_cast<std::size_t>(group.rank());

@@ -14,11 +14,20 @@
 #include <string>
 #include <vector>
 
+#include "comm/collective_observer.h"
 #include "shard/dtype.h"
 
 namespace shoal::comm {
 
 enum class ReduceOp { sum, max, min };
+
+// What most of a group's data will be, for backends that can prepare for it.
+enum class Traffic { mixed, gather, reduce };
+
+struct GroupOptions {
+  std::string name;  // in messages, descriptions and traces: "shard"
+  Traffic traffic = Traffic::mixed;
+};
 
 class Work {
  public:
@@ -51,8 +60,20 @@ class ProcessGroup {
   // is given back when the last copy of the pointer goes, which must be before the group does.
   virtual std::shared_ptr<void> allocate(std::int64_t bytes);
 
-  // Collective over this group. Ranks of one color form a new group, ordered by their rank here.
-  virtual std::unique_ptr<ProcessGroup> split(int color) = 0;
+  // Collective over this group. Ranks of one color form a new group, ordered by their rank here; it has this group's
+  // time limit and observer.
+  virtual std::unique_ptr<ProcessGroup> split(int color, const GroupOptions& options = {}) = 0;
+
+  // One line for people: "nccl 2.28.9, 2 ranks, windows, copy engines".
+  virtual std::string describe() const;
+  void set_name(std::string name) { name_ = std::move(name); }
+  const std::string& name() const { return name_; }
+
+  // From now on each collective of this group is reported once it is over: on a GPU by times of its stream, handed over
+  // at a later call without waiting for it; on the CPU from the call to the end of Work::wait(). Null ends it, after
+  // what is under way has been waited for and reported.
+  virtual void set_observer(std::shared_ptr<CollectiveObserver> observer) { observer_ = std::move(observer); }
+  const std::shared_ptr<CollectiveObserver>& observer() const { return observer_; }
 
   // The longest wait for the other ranks before CommunicationError.
   void set_timeout(std::chrono::milliseconds timeout) { timeout_ = timeout; }
@@ -61,9 +82,14 @@ class ProcessGroup {
   void set_activity(std::string activity) { activity_ = std::move(activity); }
   const std::string& activity() const { return activity_; }
 
+ protected:
+  // What a group that came from split() has from its parent and its options.
+  void inherit(const ProcessGroup& parent, const GroupOptions& options);
+
  private:
   std::chrono::milliseconds timeout_ = std::chrono::minutes(10);
-  std::string activity_;
+  std::string activity_, name_;
+  std::shared_ptr<CollectiveObserver> observer_;
 };
 
 // Collective over `group` (host memory). Every rank's bytes, in rank order; sizes may differ.

@@ -46,8 +46,8 @@ class CountingGroup final : public comm::ProcessGroup {
     return group_->all_to_all(send, recv, count, dtype);
   }
   void barrier() override { group_->barrier(); }
-  std::unique_ptr<comm::ProcessGroup> split(int color) override {
-    auto part = group_->split(color);
+  std::unique_ptr<comm::ProcessGroup> split(int color, const comm::GroupOptions& options = {}) override {
+    auto part = group_->split(color, options);
     auto counting = std::make_unique<CountingGroup>(*part, *traffic_);
     counting->owned_ = std::move(part);
     return counting;
