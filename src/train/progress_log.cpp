@@ -23,6 +23,9 @@ double mebibytes(std::int64_t bytes) { return static_cast<double>(bytes) / (1 <<
 
 double rate(std::int64_t samples, double seconds) { return seconds > 0 ? static_cast<double>(samples) / seconds : 0; }
 
+// Three digits at least: large models go by the fraction of a sample.
+std::string rate_text(double rate) { return rate < 100 ? fmt::format("{:.2f}", rate) : fmt::format("{:.0f}", rate); }
+
 std::string epoch_of(std::int64_t epoch, const RunOptions& options) {
   return options.epochs == kNoEpochLimit ? fmt::format("epoch {}", epoch + 1)
                                          : fmt::format("epoch {}/{}", epoch + 1, options.epochs);
@@ -39,16 +42,16 @@ void ProgressLog::step(const Progress& after, std::int64_t epoch, const StepResu
                  after.step);
   if (after.step % options_.log_every != 0) return;
   const std::string norm = result.grad_norm > 0 ? fmt::format("  gradient norm {:.4f}", result.grad_norm) : "";
-  log::info("step {}  {}  loss {:.6f}{}  {:.0f} samples/s", after.step, epoch_of(epoch, options_), result.mean_loss(),
-            norm, rate(samples_, seconds_));
+  log::info("step {}  {}  loss {:.6f}{}  {} samples/s", after.step, epoch_of(epoch, options_), result.mean_loss(), norm,
+            rate(samples_, seconds_));
   samples_ = 0;
   seconds_ = 0;
 }
 
 void ProgressLog::epoch(const Progress& after, std::int64_t epoch) {
-  log::result("{}: mean loss {:.6f}, {} steps, {:.1f} s, {:.0f} samples/s", epoch_of(epoch, options_),
+  log::result("{}: mean loss {:.6f}, {} steps, {:.1f} s, {} samples/s", epoch_of(epoch, options_),
               after.epoch_loss_sum / static_cast<double>(std::max<std::int64_t>(after.epoch_count, 1)), epoch_steps_,
-              epoch_seconds_, rate(epoch_samples_, epoch_seconds_));
+              epoch_seconds_, rate_text(rate(epoch_samples_, epoch_seconds_)));
   epoch_samples_ = epoch_steps_ = 0;
   epoch_seconds_ = 0;
 }
