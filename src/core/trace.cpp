@@ -1,0 +1,76 @@
+#include "core/trace.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace shoal {
+
+Trace::Trace(std::int64_t first_step, std::int64_t last_step) : first_step_(first_step), last_step_(last_step) {}
+
+double Trace::now() const { return std::chrono::duration<double, std::micro>(Clock::now() - start_).count(); }
+
+void Trace::begin_step(std::int64_t step) {
+  const std::lock_guard lock(mutex_);
+  end_step_locked();
+  if (step < first_step_ || step > last_step_) return;
+  step_ = step;
+  step_start_ = now();
+  recording_ = true;
+}
+
+void Trace::end_step() {
+  const std::lock_guard lock(mutex_);
+  end_step_locked();
+}
+
+void Trace::end_step_locked() {
+  if (!recording_) return;
+  spans_.push_back({Lane::host, fmt::format("step {}", step_), step_, step_start_, now()});
+  recording_ = false;
+}
+
+std::int64_t Trace::step() const {
+  const std::lock_guard lock(mutex_);
+  return step_;
+}
+
+void Trace::add(Lane lane, std::string name, double start, double end, std::int64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  if (recording_) spans_.push_back({lane, std::move(name), step_, start, end, bytes});
+}
+
+void Trace::add(Lane lane, std::string name, std::shared_ptr<Moment> start, std::shared_ptr<Moment> end,
+                std::int64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  if (!recording_) return;
+  pending_.push_back({{lane, std::move(name), step_, 0, 0, bytes}, std::move(start), std::move(end)});
+}
+
+std::vector<Trace::Span> Trace::spans() {
+  const std::lock_guard lock(mutex_);
+  for (Pending& pending : pending_) {
+    pending.span.start = pending.start->time();
+    pending.span.end = pending.end->time();
+    spans_.push_back(std::move(pending.span));
+  }
+  pending_.clear();
+  std::stable_sort(spans_.begin(), spans_.end(), [](const Span& a, const Span& b) { return a.start < b.start; });
+  return spans_;
+}
+
+const char* name_of(Trace::Lane lane) {
+  switch (lane) {
+    case Trace::Lane::host: return "host";
+    case Trace::Lane::compute: return "compute";
+    case Trace::Lane::all_gather: return "all-gather";
+    case Trace::Lane::reduce: return "reduce-scatter";
+    case Trace::Lane::all_reduce: return "all-reduce";
+    case Trace::Lane::copy: return "copy";
+    case Trace::Lane::optimizer: return "optimizer";
+  }
+  return "";
+}
+
+}  // namespace shoal
