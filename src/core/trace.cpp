@@ -3,6 +3,8 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <iterator>
+#include <map>
 #include <utility>
 
 namespace shoal {
@@ -48,14 +50,42 @@ void Trace::add(Lane lane, std::string name, std::shared_ptr<Moment> start, std:
   pending_.push_back({{lane, std::move(name), step_, 0, 0, bytes}, std::move(start), std::move(end)});
 }
 
-std::vector<Trace::Span> Trace::spans() {
+void Trace::add_late(Lane lane, std::string name, double start, double end, std::int64_t bytes) {
   const std::lock_guard lock(mutex_);
+  late_.push_back({lane, std::move(name), 0, start, end, bytes});
+}
+
+void Trace::resolve_pending() {
   for (Pending& pending : pending_) {
     pending.span.start = pending.start->time();
     pending.span.end = pending.end->time();
     spans_.push_back(std::move(pending.span));
   }
   pending_.clear();
+}
+
+void Trace::place_late() {
+  std::map<double, std::int64_t> steps;  // by the first start of a span of the device
+  std::map<std::int64_t, double> starts;
+  for (const Span& span : spans_) {
+    if (span.lane == Lane::host) continue;
+    const auto [known, is_new] = starts.emplace(span.step, span.start);
+    if (!is_new) known->second = std::min(known->second, span.start);
+  }
+  for (const auto& [step, start] : starts) steps.emplace(start, step);
+  for (Span& span : late_) {
+    const auto after = steps.upper_bound(span.start);
+    if (after == steps.begin()) continue;
+    span.step = std::prev(after)->second;
+    spans_.push_back(std::move(span));
+  }
+  late_.clear();
+}
+
+std::vector<Trace::Span> Trace::spans() {
+  const std::lock_guard lock(mutex_);
+  resolve_pending();
+  place_late();
   std::stable_sort(spans_.begin(), spans_.end(), [](const Span& a, const Span& b) { return a.start < b.start; });
   return spans_;
 }

@@ -53,6 +53,10 @@ class Trace {
   void add(Lane lane, std::string name, std::shared_ptr<Moment> start, std::shared_ptr<Moment> end,
            std::int64_t bytes = 0);
 
+  // Something that is heard of only after its step: it belongs to the last step that a device began before it, and is
+  // forgotten where it began before the first one recorded.
+  void add_late(Lane lane, std::string name, double start, double end, std::int64_t bytes = 0);
+
   // Everything recorded so far, in the order of starts. Blocks the host until the last of it is past, so it is for the
   // end of a run, not for its loop.
   std::vector<Span> spans();
@@ -63,6 +67,8 @@ class Trace {
     std::shared_ptr<Moment> start, end;
   };
   void end_step_locked();
+  void resolve_pending();
+  void place_late();
 
   using Clock = std::chrono::steady_clock;
   const Clock::time_point start_ = Clock::now();
@@ -74,6 +80,7 @@ class Trace {
   double step_start_ = 0;
   std::vector<Span> spans_;
   std::vector<Pending> pending_;
+  std::vector<Span> late_;
 };
 
 const char* name_of(Trace::Lane lane);

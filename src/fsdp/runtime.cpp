@@ -28,7 +28,8 @@ Runtime::Runtime(comm::DeviceMesh& mesh, const FullyShardOptions& options, at::D
       pool_(device),
       host_pool_(at::kCPU, !device.is_cpu()),
       order_(mesh.world(), unit_names_),
-      recompute_(make_recompute(options.activation_checkpoint, device)) {}
+      recompute_(make_recompute(options.activation_checkpoint, device)),
+      trace_(make_unit_trace(options.trace, mesh, device)) {}
 
 Runtime::~Runtime() = default;
 
@@ -80,6 +81,7 @@ void Runtime::run(const std::function<void()>& body) {
   running_ = true;
   failure_ = nullptr;
   try {
+    if (trace_) trace_->begin_run();
     order_.begin(at::GradMode::is_enabled() ? (sync_ ? 1 : 2) : 0);
     {
       std::optional<InterceptScope> intercept;
@@ -89,6 +91,7 @@ void Runtime::run(const std::function<void()>& body) {
     }
     order_.finish();
     reshard_all();
+    if (trace_) trace_->end_run();
   } catch (const CommunicationError&) {
     abort_run(true);
     throw;
@@ -114,7 +117,10 @@ void Runtime::before_operator(std::span<torch_internals::StorageUser* const> use
   try {
     ++operator_;
     for (auto* user : users) static_cast<FlatParameter*>(user)->unit().last_operator = operator_;
+    const Unit& last = static_cast<FlatParameter*>(users.back())->unit();
+    if (trace_) trace_->leave_for(last);
     for (auto* user : users) use(static_cast<FlatParameter*>(user)->unit());
+    if (trace_) trace_->enter(last);
     if (recompute_) recompute_->before_operator(users);
   } catch (...) {
     failure_ = std::current_exception();
@@ -175,6 +181,7 @@ void Runtime::notice_backward() {
   const int pass = torch_internals::backward_pass();
   if (pass < 0 || pass == backward_pass_) return;
   backward_pass_ = pass;
+  if (trace_) trace_->begin_backward();
   for (const auto& unit : units_) unit->expect_gradients();
   torch_internals::at_end_of_backward([this] { end_backward(); });
 }
@@ -210,7 +217,9 @@ void Runtime::finish_oldest_reduction() {
   Unit& unit = *reductions_.front();
   reductions_.pop_front();
   mesh_->replicate().set_activity(unit.all_reduce_label());
+  if (trace_) trace_->pause();
   unit.finish_reduce(all_reduce_);
+  if (trace_) trace_->resume();
 }
 
 // Units with unused parameters are reduced now, in the order of the units, with what earlier passes kept and zeros for
@@ -219,6 +228,7 @@ void Runtime::end_backward() {
   const NoInterceptScope quiet;
   for (const auto& unit : units_)
     if (!unit->finished) finish_backward_of(*unit);
+  if (trace_) trace_->end_backward();
   while (!reductions_.empty()) finish_oldest_reduction();
   backward_pass_ = -1;
 }

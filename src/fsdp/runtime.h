@@ -16,6 +16,7 @@
 #include "fsdp/torch_internals.h"
 #include "fsdp/unit.h"
 #include "fsdp/unit_order.h"
+#include "fsdp/unit_trace.h"
 
 namespace shoal::fsdp {
 
@@ -38,6 +39,7 @@ class Runtime final : public torch_internals::StorageOwner {
   const FullyShardOptions& options() const { return options_; }
   const std::vector<std::unique_ptr<Unit>>& units() const { return units_; }
   std::int64_t unsynced_gradient_bytes() const;
+  UnitTrace* unit_trace() const { return trace_.get(); }  // null where the options have no trace
   std::int64_t pool_bytes() const { return pool_.bytes() + host_pool_.bytes(); }
   template <typename F>
   void for_each_flat(F&& each) const {
@@ -72,6 +74,7 @@ class Runtime final : public torch_internals::StorageOwner {
   UnitOrder order_;
   std::exception_ptr failure_;            // of the last operator that could not be prepared for in this run()
   std::unique_ptr<Recompute> recompute_;  // null where nothing is recomputed
+  std::unique_ptr<UnitTrace> trace_;      // null where nothing is traced
 
   bool sync_ = true, all_reduce_ = false;
   bool running_ = false, broken_ = false;
