@@ -11,6 +11,9 @@
 #include "apps/train_setup.h"
 #include "comm/mpi_process_group.h"
 #include "core/logging.h"
+#include "core/trace.h"
+#include "core/trace_summary.h"
+#include "fsdp/trace_file.h"
 #include "launch/stop_signal.h"
 #include "train/agreement.h"
 #include "train/finish.h"
@@ -60,6 +63,12 @@ void announce(const train::TrainParts& parts, const TrainOptions& options, const
   if (options.run.dry_run) log::result("dry run: everything is in order; nothing was trained or written");
 }
 
+void write_trace(fsdp::FullyShardedModule& sharded, const std::filesystem::path& path) {
+  std::vector<StepTimes> steps;
+  train::run_agreeing([&] { steps = fsdp::write_trace(sharded, path.string()); });
+  log::result("wrote {}: {}", path.string(), steps.empty() ? "too short a run, nothing was recorded" : text_of(steps));
+}
+
 ExitCode train_and_save(const train::TrainParts& parts, const TrainOptions& options, const train::BatchPlan& plan) {
   const launch::StopSignal stop;
   const auto checkpointer = open_checkpoints(parts.world, options);
@@ -68,6 +77,7 @@ ExitCode train_and_save(const train::TrainParts& parts, const TrainOptions& opti
   if (trainer.last_checkpoint().empty() && !options.model.init_from.empty())
     load_initial_weights(parts.world, parts.sharded, options.model);
   const train::Outcome outcome = trainer.run();
+  if (parts.trace != nullptr) write_trace(parts.sharded, options.run.trace);
   if (outcome == train::Outcome::finished && train::writes_output(options))
     train::write_output(parts.world, trainer.last_checkpoint(), options.checkpoint.output);
   trainer.summarize();
@@ -91,7 +101,9 @@ ExitCode run(const launch::Placement& placement, comm::ProcessGroup& world, cons
   const BuiltModel built = build_model(world, entry, options, device);
   const auto device_group = make_device_group(world, device);
   const auto mesh = make_mesh(world, device_group ? *device_group : world, placement, options.sharding);
-  const auto sharded = shard(built, *mesh, device, options);
+  std::optional<Trace> trace;
+  if (!options.run.trace.empty()) trace.emplace();
+  const auto sharded = shard(built, *mesh, device, options, trace ? &*trace : nullptr);
   if (options.run.print_model) log::print_result(sharded->print());
   if (options.data.path.empty()) return ExitCode::ok;
 
@@ -106,7 +118,8 @@ ExitCode run(const launch::Placement& placement, comm::ProcessGroup& world, cons
                                 .test_data = test_data.get(),
                                 .device = device,
                                 .input_dtype = input_dtype(options),
-                                .metric = entry.metric};
+                                .metric = entry.metric,
+                                .trace = trace ? &*trace : nullptr};
   announce(parts, options, plan);
   if (options.run.dry_run) return ExitCode::ok;
   return train_and_save(parts, options, plan);

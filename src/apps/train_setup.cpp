@@ -171,10 +171,11 @@ BuiltModel build_model(comm::ProcessGroup& world, const models::ModelEntry& entr
 }
 
 std::unique_ptr<fsdp::FullyShardedModule> shard(const BuiltModel& built, comm::DeviceMesh& mesh, at::Device device,
-                                                const TrainOptions& options) {
+                                                const TrainOptions& options, Trace* trace) {
   std::unique_ptr<fsdp::FullyShardedModule> sharded;
   fsdp::FullyShardOptions how = train::fully_shard_options(options.sharding, options.run.deterministic);
   how.device = device;
+  how.trace = trace;
   how.deferred_init = built.deferred.get();
   how.skip_init = built.deferred && !options.model.init_from.empty();  // a checkpoint's or that file's are to come
   train::run_agreeing([&] {

@@ -47,8 +47,9 @@ struct BuiltModel {
 BuiltModel build_model(comm::ProcessGroup& world, const models::ModelEntry& entry, const train::TrainOptions& options,
                        at::Device device);
 
+// `trace` may be null.
 std::unique_ptr<fsdp::FullyShardedModule> shard(const BuiltModel& built, comm::DeviceMesh& mesh, at::Device device,
-                                                const train::TrainOptions& options);
+                                                const train::TrainOptions& options, Trace* trace);
 
 std::unique_ptr<fsdp::ShardedOptimizer> make_optimizer(fsdp::FullyShardedModule& sharded,
                                                        const train::OptimizerSettings& settings);

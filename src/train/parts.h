@@ -24,6 +24,7 @@ struct TrainParts {
   at::Device device = at::kCPU;                    // of the model; batches are copied to it
   std::optional<at::ScalarType> input_dtype = {};  // what floating inputs are cast to; unset: as the data have them
   models::Metric metric = models::Metric::accuracy;
+  Trace* trace = nullptr;  // null: nobody wants one
 };
 
 }  // namespace shoal::train

@@ -6,6 +6,7 @@
 #include "core/check.h"
 #include "core/logging.h"
 #include "core/timer.h"
+#include "core/trace.h"
 #include "launch/stop_signal.h"
 #include "train/agreement.h"
 #include "train/evaluation.h"
@@ -58,11 +59,13 @@ bool Trainer::finished() const {
 
 StepResult Trainer::step() {
   const Timer timer;
+  if (parts_.trace != nullptr) parts_.trace->begin_step(progress_.step + 1);
   const data::SamplePosition at = progress_.position;
   const Range places = sampler_.step_range(at, plan_.global_batch);
   const StepResult result = runner_.run(
       sampler_, [this] { return feed_->next(); }, at.epoch, places, progress_.step, learning_rate(at.epoch),
       stop_signal_() != 0);
+  if (parts_.trace != nullptr) parts_.trace->end_step();
   ++progress_.step;
   progress_.optimizer_steps = parts_.optimizer.steps();
   if (runner_.loss_scaler()) progress_.loss_scaler = runner_.loss_scaler()->state();
