@@ -4,7 +4,6 @@
 #include <torch/nn/module.h>
 
 #include <algorithm>
-#include <cmath>
 #include <optional>
 #include <set>
 #include <string_view>
@@ -14,8 +13,6 @@
 #include "core/check.h"
 #include "fsdp/host_memory.h"
 #include "fsdp/runtime.h"
-#include "optim/device.h"
-#include "optim/reductions.h"
 
 namespace shoal::fsdp {
 namespace {
@@ -36,18 +33,15 @@ std::int64_t trained_and_frozen(const Unit& unit) {
   return n;
 }
 
-double sum_of_squares(const at::Tensor& tensor) {
-  const DType dtype = dtype_of(tensor.scalar_type());
-  if (tensor.is_cpu()) return optim::sum_of_squares(tensor.data_ptr(), dtype, tensor.numel());
-  return optim::sum_of_squares_on_device(tensor.data_ptr(), dtype, tensor.numel(),
-                                         torch_internals::current_stream(tensor.device()));
-}
-
 }  // namespace
 
 ModuleState::ModuleState(std::shared_ptr<torch::nn::Module> module, Runtime& runtime, std::string policy,
                          std::vector<std::pair<std::string, std::string>> aliases)
-    : module_(std::move(module)), runtime_(&runtime), policy_(std::move(policy)), aliases_(std::move(aliases)) {}
+    : module_(std::move(module)),
+      runtime_(&runtime),
+      policy_(std::move(policy)),
+      aliases_(std::move(aliases)),
+      norm_(runtime) {}
 
 std::vector<std::pair<std::string, at::Tensor>> ModuleState::buffers() const {
   std::vector<std::pair<std::string, at::Tensor>> all;
@@ -162,34 +156,6 @@ void ModuleState::sync_buffers() const {
       mesh.replicate().broadcast(buffer.data_ptr(), buffer.numel(), dtype, 0)->wait();
     }
   }
-}
-
-// Replicas hold the same gradient: only the first counts. All take part in summing it over them.
-double ModuleState::rounded_sum_of_squares() const {
-  double sum = 0;
-  runtime_->for_each_flat([&](FlatParameter& flat) {
-    const at::Tensor& gradient = flat.gradient();
-    if (gradient.defined()) sum += sum_of_squares(gradient);
-  });
-  if (runtime_->mesh().replicate().rank() != 0) sum = 0;
-  return comm::all_reduce(runtime_->mesh().world(), sum, comm::ReduceOp::sum);
-}
-
-double ModuleState::exact_sum_of_squares() const {
-  const comm::DeviceMesh& mesh = runtime_->mesh();
-  optim::ExactSumOfSquares sum;
-  runtime_->for_each_flat([&](FlatParameter& flat) {
-    const at::Tensor& gradient = flat.gradient();
-    if (!gradient.defined() || mesh.replicate().rank() != 0) return;
-    sum.add(gradient.cpu().data_ptr(), dtype_of(gradient.scalar_type()), gradient.numel());
-  });
-  mesh.world().all_reduce(sum.limbs().data(), sum.kLimbs, DType::int64, comm::ReduceOp::sum)->wait();
-  return sum.value();
-}
-
-double ModuleState::grad_norm(double grad_scale) const {
-  const double sum = runtime_->options().deterministic ? exact_sum_of_squares() : rounded_sum_of_squares();
-  return std::sqrt(sum) * std::abs(grad_scale);
 }
 
 std::int64_t ModuleState::parameter_count() const {

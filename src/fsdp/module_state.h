@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "fsdp/gradient_norm.h"
 #include "shard/state_dict.h"
 
 namespace at {
@@ -33,23 +34,22 @@ class ModuleState {
   std::string dtypes() const;  // see FullyShardedModule
   void check_dtypes() const;   // InternalError where a tensor's type is not the one that the policy asks for
 
-  StateDict state_dict() const;               // parameters and buffers in the module's order
-  void broadcast_buffers() const;             // collective over the mesh; everybody's become rank 0's
-  void sync_buffers() const;                  // collective over the mesh; see FullyShardedModule
-  double grad_norm(double grad_scale) const;  // collective over the mesh
+  StateDict state_dict() const;    // parameters and buffers in the module's order
+  void broadcast_buffers() const;  // collective over the mesh; everybody's become rank 0's
+  void sync_buffers() const;       // collective over the mesh; see FullyShardedModule
+  // See GradientNorm::value().
+  double grad_norm(double grad_scale) { return norm_.value(grad_scale); }
   std::string print() const;
   std::int64_t parameter_count() const;
 
  private:
-  // Of the unsharded gradient. Collective over the mesh.
-  double rounded_sum_of_squares() const;
-  double exact_sum_of_squares() const;                              // the same bits at any number of ranks
   std::vector<std::pair<std::string, at::Tensor>> buffers() const;  // FQN and buffer, each once
 
   std::shared_ptr<torch::nn::Module> module_;
   Runtime* runtime_;
   std::string policy_;
   std::vector<std::pair<std::string, std::string>> aliases_;
+  GradientNorm norm_;
 };
 
 }  // namespace shoal::fsdp

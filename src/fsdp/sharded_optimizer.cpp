@@ -1,38 +1,24 @@
 #include "fsdp/sharded_optimizer.h"
 
-#include <ATen/TensorIterator.h>
 #include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
-#include <span>
+#include <map>
 #include <utility>
 #include <vector>
 
 #include "core/check.h"
+#include "fsdp/device_step.h"
 #include "fsdp/fully_shard.h"
+#include "fsdp/host_step.h"
 #include "fsdp/runtime.h"
 
 namespace shoal::fsdp {
 namespace {
 
-// A part of a span below which another thread costs more than it gives.
-constexpr std::int64_t kElementsAThread = 1 << 15;
-
-// Elements of this rank's shard that are stepped alike.
-struct GroupSpan {
-  std::size_t group;
-  Range elements;
-};
-
 struct Group {
   optim::GroupRule rule;
   std::int64_t parameters = 0, elements = 0;  // of the whole model
-};
-
-struct TrainedFlat {
-  FlatParameter* flat;
-  std::vector<at::Tensor> states;  // cut like the master
-  std::vector<GroupSpan> spans;    // without the padding
 };
 
 std::size_t group_of(const optim::GroupRule& rule, std::vector<Group>& groups) {
@@ -61,51 +47,10 @@ std::vector<GroupSpan> make_spans(const FlatParameter& flat, int shard_rank, con
   return spans;
 }
 
-struct StepFactors {
-  std::int64_t step;
-  double lr, grad_scale;
-};
-
-// `span` over `count` elements whose parameters, states and gradients are at `data`, in this order.
-optim::FlatSpan placed(optim::FlatSpan span, std::span<char* const> data, std::int64_t count) {
-  span.param = data.front();
-  span.state.assign(data.begin() + 1, data.end() - 1);
-  span.grad = data.back();
-  span.count = count;
-  return span;
-}
-
-void step_on_device(const optim::Optimizer& rule, const optim::FlatSpan& span, const std::vector<at::Tensor>& arrays,
-                    const StepFactors& factors) {
-  std::vector<char*> data;
-  for (const at::Tensor& array : arrays) data.push_back(static_cast<char*>(array.data_ptr()));
-  optim::FlatSpan whole = placed(span, data, arrays[0].numel());
-  whole.on_device = true;
-  whole.stream = torch_internals::current_stream(arrays[0].device());
-  rule.step(whole, factors.step, factors.lr, factors.grad_scale);
-}
-
-void step_on_host(const optim::Optimizer& rule, const optim::FlatSpan& span, const std::vector<at::Tensor>& arrays,
-                  const StepFactors& factors) {
-  // The iterator is how LibTorch's element-wise operators share their work among its threads.
-  at::TensorIteratorConfig config;
-  config.set_check_mem_overlap(false).resize_outputs(false);
-  for (std::size_t i = 0; i + 1 < arrays.size(); ++i) config.add_output(arrays[i]);
-  at::TensorIterator iterator = config.add_const_input(arrays.back()).build();
-  const auto step_part = [&](char** data, const std::int64_t* /*strides*/, std::int64_t count, std::int64_t rows) {
-    SHOAL_ASSERT(rows == 1);  // flat arrays have no second dimension
-    rule.step(placed(span, {data, arrays.size()}, count), factors.step, factors.lr, factors.grad_scale);
-  };
-  iterator.for_each(step_part, kElementsAThread);
-}
-
-// `elements` of the parameters, of each state and of the gradient.
-std::vector<at::Tensor> arrays_of(const TrainedFlat& trained, const at::Tensor& gradient, Range elements) {
-  std::vector<at::Tensor> arrays{trained.flat->master()};
-  arrays.insert(arrays.end(), trained.states.begin(), trained.states.end());
-  arrays.push_back(gradient);
-  for (at::Tensor& array : arrays) array = array.narrow(0, elements.begin, elements.count);
-  return arrays;
+std::vector<optim::GroupRule> rules_of(const std::vector<Group>& groups) {
+  std::vector<optim::GroupRule> rules;
+  for (const Group& group : groups) rules.push_back(group.rule);
+  return rules;
 }
 
 }  // namespace
@@ -113,6 +58,7 @@ std::vector<at::Tensor> arrays_of(const TrainedFlat& trained, const at::Tensor& 
 struct ShardedOptimizer::State {
   std::vector<Group> groups;
   std::vector<TrainedFlat> flats;
+  std::map<at::ScalarType, DeviceStep> on_device;  // by the masters' type; made in the first step
 };
 
 ShardedOptimizer::ShardedOptimizer(FullyShardedModule& module, std::unique_ptr<optim::Optimizer> rule,
@@ -134,22 +80,37 @@ ShardedOptimizer::ShardedOptimizer(FullyShardedModule& module, std::unique_ptr<o
 ShardedOptimizer::~ShardedOptimizer() = default;
 
 void ShardedOptimizer::step(double lr, double grad_scale) {
-  ++steps_;
+  const StepFactors factors{++steps_, lr, grad_scale};
+  std::map<at::ScalarType, std::vector<const TrainedFlat*>> on_device;
   for (const TrainedFlat& trained : state_->flats) {
     FlatParameter& flat = *trained.flat;
-    const at::Tensor& gradient = flat.gradient();
-    if (!gradient.defined()) continue;
-    for (const auto& [group, elements] : trained.spans) {
-      const optim::GroupRule& rule = state_->groups[group].rule;
-      optim::FlatSpan span;
-      span.dtype = torch_internals::dtype_of(flat.master().scalar_type());
-      span.weight_decay = rule.weight_decay;
-      const auto step_span = flat.master().is_cpu() ? step_on_host : step_on_device;
-      step_span(*rule_, span, arrays_of(trained, gradient, elements), {steps_, lr * rule.lr_scale, grad_scale});
-    }
-    flat.master_changed();
-    flat.drop_gradients();
+    const at::Tensor gradient = flat.gradient();
+    if (!flat.master().is_cpu())
+      on_device[flat.master().scalar_type()].push_back(&trained);
+    else if (gradient.defined())
+      step_host_shard(trained, gradient, factors);
   }
+  for (const auto& [dtype, flats] : on_device) step_device_shards(dtype, flats, factors);
+  for (const TrainedFlat& trained : state_->flats) trained.flat->drop_gradients();
+}
+
+void ShardedOptimizer::step_host_shard(const TrainedFlat& trained, const at::Tensor& gradient,
+                                       const StepFactors& factors) const {
+  FlatParameter& flat = *trained.flat;
+  const at::Tensor& gathered = flat.gathered_shard();
+  const bool rounds = gathered.is_cpu() && !gathered.is_same(flat.master());
+  step_on_host(*rule_, {flat.master(), gradient, trained.states, rounds ? gathered : at::Tensor()}, trained.spans,
+               rules_of(state_->groups), factors);
+  if (!rounds) flat.master_changed();
+}
+
+void ShardedOptimizer::step_device_shards(at::ScalarType dtype, const std::vector<const TrainedFlat*>& flats,
+                                          const StepFactors& factors) {
+  std::vector<at::Tensor> gradients;
+  for (const TrainedFlat* trained : flats) gradients.push_back(trained->flat->gradient());
+  auto step = state_->on_device.find(dtype);
+  if (step == state_->on_device.end()) step = state_->on_device.try_emplace(dtype, flats, dtype).first;
+  step->second.run(*rule_, gradients, rules_of(state_->groups), factors);
 }
 
 StateDict ShardedOptimizer::state_dict() {

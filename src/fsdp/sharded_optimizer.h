@@ -1,9 +1,12 @@
 // An optimizer over the shards of a FullyShardedModule: it owns the state arrays, one of each kind a flat parameter.
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "optim/optimizer.h"
 #include "optim/parameter_groups.h"
@@ -12,6 +15,8 @@
 namespace shoal::fsdp {
 
 class FullyShardedModule;
+struct StepFactors;
+struct TrainedFlat;
 
 class ShardedOptimizer {
  public:
@@ -40,6 +45,10 @@ class ShardedOptimizer {
 
  private:
   struct State;
+  void step_host_shard(const TrainedFlat& trained, const at::Tensor& gradient, const StepFactors& factors) const;
+  void step_device_shards(at::ScalarType dtype, const std::vector<const TrainedFlat*>& flats,
+                          const StepFactors& factors);
+
   FullyShardedModule* module_;
   std::unique_ptr<optim::Optimizer> rule_;
   std::unique_ptr<State> state_;

@@ -103,6 +103,11 @@ void ExactSumOfSquares::add(const void* data, DType dtype, std::int64_t count) {
   }
 }
 
+void ExactSumOfSquares::add(ExactSumOfSquares& other) {
+  const std::span<std::int64_t, kLimbs> mine = limbs(), theirs = other.limbs();
+  for (std::size_t l = 0; l < mine.size(); ++l) mine[l] += theirs[l];
+}
+
 std::span<std::int64_t, ExactSumOfSquares::kLimbs> ExactSumOfSquares::limbs() {
   carry(limbs_);
   return limbs_;

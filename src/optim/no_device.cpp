@@ -1,5 +1,7 @@
 #include "core/error.h"
-#include "optim/device.h"
+#include "optim/device_squares.h"
+#include "optim/device_step.h"
+#include "optim/device_table.h"
 #include "optim/update_rules.h"
 
 namespace shoal::optim {
@@ -11,18 +13,30 @@ namespace {
 
 }  // namespace
 
+struct DeviceTable::Memory {};
+DeviceTable::DeviceTable(std::span<const DeviceSpan> /*spans*/) { refuse(); }
+DeviceTable::~DeviceTable() = default;
+const DevicePiece* DeviceTable::pieces() const { refuse(); }
+const void* DeviceTable::upload(const void* /*from*/, std::size_t /*bytes*/, void* /*stream*/) { refuse(); }
+
+struct DeviceSquares::Buffers {};
+DeviceSquares::DeviceSquares(std::span<const std::int64_t> /*counts*/) { refuse(); }
+DeviceSquares::~DeviceSquares() = default;
+double DeviceSquares::sum(std::span<const DeviceValues> /*arrays*/, void* /*stream*/) { refuse(); }
+void DeviceSquares::add_exactly(std::span<const DeviceValues> /*arrays*/, ExactSumOfSquares& /*total*/,
+                                void* /*stream*/) {
+  refuse();
+}
+
 template <typename T, typename Rule>
-void apply_on_device(const Rule& /*rule*/, T* /*param*/, const T* /*grad*/, T* /*state0*/, T* /*state1*/,
-                     std::int64_t /*count*/, void* /*stream*/) {
+void step_on_device(DeviceTable& /*table*/, std::span<const DeviceArrays> /*arrays*/, std::span<const Rule> /*rules*/,
+                    void* /*stream*/) {
   refuse();
 }
 
-double sum_of_squares_on_device(const void* /*data*/, DType /*dtype*/, std::int64_t /*count*/, void* /*stream*/) {
-  refuse();
-}
-
-#define SHOAL_INSTANTIATE(T, ...) \
-  template void apply_on_device<T, __VA_ARGS__>(const __VA_ARGS__&, T*, const T*, T*, T*, std::int64_t, void*);
+#define SHOAL_INSTANTIATE(T, ...)                                                           \
+  template void step_on_device<T, __VA_ARGS__>(DeviceTable&, std::span<const DeviceArrays>, \
+                                               std::span<const __VA_ARGS__>, void*);
 #include "optim/device_rules.inc"
 #undef SHOAL_INSTANTIATE
 

@@ -1,15 +1,19 @@
 #include "optim/optimizer.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
 #include "core/check.h"
-#include "optim/device.h"
+#include "optim/rounding.h"
 #include "optim/simd.h"
 #include "optim/update_rules.h"
 
 namespace shoal::optim {
 namespace {
+
+// Elements whose new values are still in a core's first cache when they are rounded.
+constexpr std::int64_t kRoundedAtOnce = 2048;
 
 // Plain pointers as parameters: that is what lets the compiler see that nothing overlaps and use vectors.
 template <typename T, typename Rule>
@@ -36,10 +40,14 @@ void apply(const Rule& rule, const FlatSpan& span) {
   for (std::size_t i = 0; i < span.state.size(); ++i) state[i] = static_cast<T*>(span.state[i]);
   auto* const param = static_cast<T*>(span.param);
   const auto* const grad = static_cast<const T*>(span.grad);
-  if (span.on_device) {
-    apply_on_device<T, Rule>(rule, param, grad, state[0], state[1], span.count, span.stream);
-  } else {
-    run_widest<Loop<T, Rule>>(rule, param, grad, state[0], state[1], span.count);
+  const auto at = [](T* array, std::int64_t i) { return array == nullptr ? nullptr : array + i; };
+  const std::int64_t block = span.rounded == nullptr ? span.count : kRoundedAtOnce;
+  for (std::int64_t i = 0; i < span.count; i += block) {
+    const std::int64_t count = std::min(block, span.count - i);
+    run_widest<Loop<T, Rule>>(rule, param + i, grad + i, at(state[0], i), at(state[1], i), count);
+    if (span.rounded == nullptr) continue;
+    auto* const rounded = static_cast<char*>(span.rounded) + i * size_of(span.rounded_dtype);
+    round_elements(param + i, span.dtype, rounded, span.rounded_dtype, count);
   }
 }
 
@@ -57,8 +65,7 @@ class RuleOptimizer final : public Optimizer {
   void step(const FlatSpan& span, std::int64_t step, double lr, double grad_scale) const override {
     SHOAL_ASSERT(step >= 1 && span.state.size() == state_names_.size());
     SHOAL_ASSERT(span.dtype == DType::float32 || span.dtype == DType::float64);
-    OptimizerOptions options = options_;
-    if (span.weight_decay) options.weight_decay = *span.weight_decay;
+    const OptimizerOptions options = options_of(span.weight_decay);
     if (span.dtype == DType::float32) {
       apply<float>(Rule<float>(options, step, lr, grad_scale), span);
     } else {
@@ -66,7 +73,29 @@ class RuleOptimizer final : public Optimizer {
     }
   }
 
+  void step(DeviceTable& table, DType dtype, std::span<const DeviceArrays> arrays, std::span<const GroupFactors> groups,
+            std::int64_t step, double grad_scale, void* stream) const override {
+    SHOAL_ASSERT(step >= 1 && (dtype == DType::float32 || dtype == DType::float64));
+    if (dtype == DType::float32)
+      step_on_device<float, Rule<float>>(table, arrays, rules<float>(groups, step, grad_scale), stream);
+    else
+      step_on_device<double, Rule<double>>(table, arrays, rules<double>(groups, step, grad_scale), stream);
+  }
+
  private:
+  OptimizerOptions options_of(std::optional<double> weight_decay) const {
+    OptimizerOptions options = options_;
+    options.weight_decay = weight_decay.value_or(options_.weight_decay);
+    return options;
+  }
+  template <typename T>
+  std::vector<Rule<T>> rules(std::span<const GroupFactors> groups, std::int64_t step, double grad_scale) const {
+    std::vector<Rule<T>> made;
+    for (const GroupFactors& group : groups)
+      made.emplace_back(options_of(group.weight_decay), step, group.lr, grad_scale);
+    return made;
+  }
+
   OptimizerOptions options_;
   std::vector<std::string> state_names_;
 };

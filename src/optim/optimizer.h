@@ -5,14 +5,16 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "optim/device_step.h"
 #include "shard/dtype.h"
 
 namespace shoal::optim {
 
-// `count` elements of one parameter group. `state[i]` is the array of state_names()[i].
+// `count` elements of one parameter group, on the host. `state[i]` is the array of state_names()[i].
 struct FlatSpan {
   DType dtype = DType::float32;  // float32 or float64, of all arrays
   void* param = nullptr;
@@ -20,8 +22,14 @@ struct FlatSpan {
   std::vector<void*> state;
   std::int64_t count = 0;
   std::optional<double> weight_decay;  // of the group; unset: the optimizer's
-  bool on_device = false;              // all arrays in the memory of the current GPU; the step is queued on `stream`
-  void* stream = nullptr;              // a cudaStream_t
+  void* rounded = nullptr;             // gets the new parameters as round_elements() makes them; may be null
+  DType rounded_dtype = DType::bfloat16;
+};
+
+// The parameter groups of a step on a GPU.
+struct GroupFactors {
+  std::optional<double> weight_decay;  // unset: the optimizer's
+  double lr = 0;
 };
 
 class Optimizer {
@@ -32,6 +40,10 @@ class Optimizer {
   virtual double weight_decay() const = 0;
   // One step: the gradient used is grad * grad_scale. `step` counts from 1 (Adam's bias correction).
   virtual void step(const FlatSpan& span, std::int64_t step, double lr, double grad_scale) const = 0;
+  // The same for all spans of `table` on a GPU, whose groups count in `groups`. `dtype` is float32 or float64, of all
+  // `arrays` but what they round to. Queued on `stream` (a cudaStream_t).
+  virtual void step(DeviceTable& table, DType dtype, std::span<const DeviceArrays> arrays,
+                    std::span<const GroupFactors> groups, std::int64_t step, double grad_scale, void* stream) const = 0;
 };
 
 struct OptimizerOptions {

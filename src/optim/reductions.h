@@ -28,6 +28,9 @@ class ExactSumOfSquares {
   // `count` elements on the host, float32 or float64.
   void add(const void* data, DType dtype, std::int64_t count);
 
+  // What `other` holds, which is left with its carries done.
+  void add(ExactSumOfSquares& other);
+
   // Limbs of several sums, added element by element (by an int64 all_reduce in place, say), are the limbs of the sum
   // over all their data. Up to 2^31 sums may meet so before the next call here.
   std::span<std::int64_t, kLimbs> limbs();

@@ -1,0 +1,127 @@
+#include "fsdp/gradient_norm.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "fsdp/in_parallel.h"
+#include "fsdp/runtime.h"
+#include "optim/device_squares.h"
+
+namespace shoal::fsdp {
+namespace {
+
+using torch_internals::dtype_of;
+
+// Elements of a partial sum on the host: some hundred microseconds of work for a thread.
+constexpr std::int64_t kHostPart = 1 << 17;
+
+bool is_on_host(const std::vector<at::Tensor>& gradients) {
+  return std::all_of(gradients.begin(), gradients.end(),
+                     [](const at::Tensor& g) { return !g.defined() || g.is_cpu(); });
+}
+
+// Calls part(number, data, elements) for the parts of `gradient`, on many threads.
+template <typename Part>
+void for_each_part(const at::Tensor& gradient, Part&& part) {
+  const auto* const data = static_cast<const char*>(gradient.const_data_ptr());
+  const std::int64_t count = gradient.numel();
+  in_parallel((count + kHostPart - 1) / kHostPart, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i)
+      part(static_cast<std::size_t>(i), data + i * kHostPart * gradient.element_size(),
+           std::min(kHostPart, count - i * kHostPart));
+  });
+}
+
+std::size_t parts_of(const at::Tensor& gradient) {
+  return static_cast<std::size_t>((gradient.numel() + kHostPart - 1) / kHostPart);
+}
+
+double host_sum_of_squares(const std::vector<at::Tensor>& gradients) {
+  double sum = 0;
+  for (const at::Tensor& gradient : gradients) {
+    if (!gradient.defined()) continue;
+    std::vector<double> partial(parts_of(gradient));
+    for_each_part(gradient, [&](std::size_t i, const char* data, std::int64_t count) {
+      partial[i] = optim::sum_of_squares(data, dtype_of(gradient.scalar_type()), count);
+    });
+    for (const double part : partial) sum += part;
+  }
+  return sum;
+}
+
+void add_host_squares(const std::vector<at::Tensor>& gradients, optim::ExactSumOfSquares& total) {
+  for (const at::Tensor& gradient : gradients) {
+    if (!gradient.defined()) continue;
+    std::vector<optim::ExactSumOfSquares> partial(parts_of(gradient));
+    for_each_part(gradient, [&](std::size_t i, const char* data, std::int64_t count) {
+      partial[i].add(data, dtype_of(gradient.scalar_type()), count);
+    });
+    for (optim::ExactSumOfSquares& part : partial) total.add(part);
+  }
+}
+
+std::vector<optim::DeviceValues> values_of(const std::vector<at::Tensor>& gradients) {
+  std::vector<optim::DeviceValues> values(gradients.size());
+  for (std::size_t i = 0; i < gradients.size(); ++i)
+    if (gradients[i].defined()) values[i] = {gradients[i].const_data_ptr(), dtype_of(gradients[i].scalar_type())};
+  return values;
+}
+
+void* stream_of(const std::vector<at::Tensor>& gradients) {
+  const auto there = std::find_if(gradients.begin(), gradients.end(), [](const at::Tensor& g) { return g.defined(); });
+  return torch_internals::current_stream(there->device());
+}
+
+}  // namespace
+
+GradientNorm::GradientNorm(Runtime& runtime) : runtime_(&runtime) {}
+GradientNorm::~GradientNorm() = default;
+
+// Of all trained shards, undefined where there is none.
+std::vector<at::Tensor> GradientNorm::gradients() const {
+  std::vector<at::Tensor> all;
+  runtime_->for_each_flat([&](FlatParameter& flat) {
+    if (flat.trained()) all.push_back(flat.gradient());
+  });
+  return all;
+}
+
+optim::DeviceSquares& GradientNorm::on_device() {
+  if (!on_device_) {
+    std::vector<std::int64_t> counts;
+    runtime_->for_each_flat([&](const FlatParameter& flat) {
+      if (flat.trained()) counts.push_back(flat.layout().shard_numel());
+    });
+    on_device_ = std::make_unique<optim::DeviceSquares>(counts);
+  }
+  return *on_device_;
+}
+
+// Replicas hold the same gradient: only the first counts. All take part in summing it over them.
+double GradientNorm::rounded_sum_of_squares() {
+  const std::vector<at::Tensor> all = gradients();
+  double sum = 0;
+  if (runtime_->mesh().replicate().rank() == 0)
+    sum = is_on_host(all) ? host_sum_of_squares(all) : on_device().sum(values_of(all), stream_of(all));
+  return comm::all_reduce(runtime_->mesh().world(), sum, comm::ReduceOp::sum);
+}
+
+double GradientNorm::exact_sum_of_squares() {
+  const std::vector<at::Tensor> all = gradients();
+  optim::ExactSumOfSquares sum;
+  if (runtime_->mesh().replicate().rank() == 0) {
+    if (is_on_host(all))
+      add_host_squares(all, sum);
+    else
+      on_device().add_exactly(values_of(all), sum, stream_of(all));
+  }
+  runtime_->mesh().world().all_reduce(sum.limbs().data(), sum.kLimbs, DType::int64, comm::ReduceOp::sum)->wait();
+  return sum.value();
+}
+
+double GradientNorm::value(double grad_scale) {
+  const double sum = runtime_->options().deterministic ? exact_sum_of_squares() : rounded_sum_of_squares();
+  return std::sqrt(sum) * std::abs(grad_scale);
+}
+
+}  // namespace shoal::fsdp
