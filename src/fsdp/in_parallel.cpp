@@ -13,10 +13,9 @@ namespace shoal::fsdp {
 void in_parallel(std::int64_t count, std::int64_t grain,
                  const std::function<void(std::int64_t begin, std::int64_t end)>& work) {
   if (count == 0) return;
-  const at::Tensor places = at::empty({count}, at::kByte);
+  at::Tensor places = at::empty({count}, at::kByte);
   const auto* const base = static_cast<const char*>(places.const_data_ptr());
-  at::TensorIterator iterator =
-      at::TensorIteratorConfig().set_check_mem_overlap(false).resize_outputs(false).add_output(places).build();
+  at::TensorIterator iterator = at::TensorIterator::nullary_op(places);
   const auto call = [&](char** data, const std::int64_t* /*strides*/, std::int64_t size, std::int64_t rows) {
     SHOAL_ASSERT(rows == 1);  // a flat array has no second dimension
     work(data[0] - base, data[0] - base + size);

@@ -51,6 +51,20 @@ void apply(const Rule& rule, const FlatSpan& span) {
   }
 }
 
+OptimizerOptions with_decay(OptimizerOptions options, std::optional<double> weight_decay) {
+  options.weight_decay = weight_decay.value_or(options.weight_decay);
+  return options;
+}
+
+template <typename T, typename Rule>
+void apply_on_device(DeviceTable& table, std::span<const DeviceArrays> arrays, const OptimizerOptions& options,
+                     std::span<const GroupFactors> groups, std::int64_t step, double grad_scale, void* stream) {
+  std::vector<Rule> rules;
+  for (const GroupFactors& group : groups)
+    rules.emplace_back(with_decay(options, group.weight_decay), step, group.lr, grad_scale);
+  step_on_device<T, Rule>(table, arrays, rules, stream);
+}
+
 template <template <typename> class Rule>
 class RuleOptimizer final : public Optimizer {
  public:
@@ -59,43 +73,27 @@ class RuleOptimizer final : public Optimizer {
 
   std::string name() const override { return options_.name; }
   std::vector<std::string> state_names() const override { return state_names_; }
-
   double weight_decay() const override { return options_.weight_decay; }
 
   void step(const FlatSpan& span, std::int64_t step, double lr, double grad_scale) const override {
     SHOAL_ASSERT(step >= 1 && span.state.size() == state_names_.size());
     SHOAL_ASSERT(span.dtype == DType::float32 || span.dtype == DType::float64);
-    const OptimizerOptions options = options_of(span.weight_decay);
-    if (span.dtype == DType::float32) {
+    const OptimizerOptions options = with_decay(options_, span.weight_decay);
+    if (span.dtype == DType::float32)
       apply<float>(Rule<float>(options, step, lr, grad_scale), span);
-    } else {
+    else
       apply<double>(Rule<double>(options, step, lr, grad_scale), span);
-    }
   }
 
   void step(DeviceTable& table, DType dtype, std::span<const DeviceArrays> arrays, std::span<const GroupFactors> groups,
             std::int64_t step, double grad_scale, void* stream) const override {
     SHOAL_ASSERT(step >= 1 && (dtype == DType::float32 || dtype == DType::float64));
-    if (dtype == DType::float32)
-      step_on_device<float, Rule<float>>(table, arrays, rules<float>(groups, step, grad_scale), stream);
-    else
-      step_on_device<double, Rule<double>>(table, arrays, rules<double>(groups, step, grad_scale), stream);
+    const auto apply_all =
+        dtype == DType::float32 ? apply_on_device<float, Rule<float>> : apply_on_device<double, Rule<double>>;
+    apply_all(table, arrays, options_, groups, step, grad_scale, stream);
   }
 
  private:
-  OptimizerOptions options_of(std::optional<double> weight_decay) const {
-    OptimizerOptions options = options_;
-    options.weight_decay = weight_decay.value_or(options_.weight_decay);
-    return options;
-  }
-  template <typename T>
-  std::vector<Rule<T>> rules(std::span<const GroupFactors> groups, std::int64_t step, double grad_scale) const {
-    std::vector<Rule<T>> made;
-    for (const GroupFactors& group : groups)
-      made.emplace_back(options_of(group.weight_decay), step, group.lr, grad_scale);
-    return made;
-  }
-
   OptimizerOptions options_;
   std::vector<std::string> state_names_;
 };
