@@ -10,10 +10,17 @@ DeviceMesh::DeviceMesh(ProcessGroup& world, ProcessGroup& device_world, int shar
               shard_size, world.size());
   const int row = world.rank() / shard_size;
   const int column = world.rank() % shard_size;
-  shard_ = device_world.split(row);
+  shard_ = device_world.split(row, {.name = "shard", .traffic = Traffic::gather});
   // A communicator of its own: all-gathers prefetched for the next unit must not queue behind reduce-scatters.
-  reduce_ = device_world.split(row);
-  replicate_ = device_world.split(column);
+  reduce_ = device_world.split(row, {.name = "reduce", .traffic = Traffic::reduce});
+  replicate_ = device_world.split(column, {.name = "replicate"});
+}
+
+std::vector<std::string> DeviceMesh::describe() const {
+  std::vector<std::string> lines;
+  for (const ProcessGroup* group : {shard_.get(), reduce_.get(), replicate_.get()})
+    lines.push_back(group->name() + ": " + group->describe());
+  return lines;
 }
 
 }  // namespace shoal::comm

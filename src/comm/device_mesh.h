@@ -6,6 +6,8 @@
 #pragma once
 
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "comm/process_group.h"
 
@@ -22,6 +24,9 @@ class DeviceMesh {
   ProcessGroup& shard() const { return *shard_; }          // all-gather of parameters, reductions of scalars
   ProcessGroup& reduce() const { return *reduce_; }        // reduce-scatter of gradients: the same ranks as shard()
   ProcessGroup& replicate() const { return *replicate_; }  // all-reduce of gradient shards
+
+  // A line for people on each of the three: "shard: nccl 2.28.9, 2 ranks, windows, copy engines".
+  std::vector<std::string> describe() const;
 
   int shard_size() const { return shard_->size(); }
   int replicate_size() const { return replicate_->size(); }

@@ -10,6 +10,7 @@
 
 #include "comm/done_work.h"
 #include "comm/local_reduce.h"
+#include "comm/observed_work.h"
 #include "core/check.h"
 
 namespace shoal::comm {
@@ -87,6 +88,7 @@ FakeProcessGroup::FakeProcessGroup(std::shared_ptr<FakeMeeting> meeting, int ran
 int FakeProcessGroup::size() const { return meeting_->size(); }
 
 std::unique_ptr<Work> FakeProcessGroup::all_gather(const void* send, void* recv, std::int64_t count, DType dtype) {
+  const ObservedCall call(*this, "all_gather", size() * count * size_of(dtype));
   const auto bytes = static_cast<std::size_t>(count * size_of(dtype));
   meeting_->meet(*this, {call_text("all_gather", count, dtype), send, 0}, [&] {
     auto* out = static_cast<std::byte*>(recv);
@@ -96,21 +98,23 @@ std::unique_ptr<Work> FakeProcessGroup::all_gather(const void* send, void* recv,
         std::memcpy(out + static_cast<std::size_t>(r) * bytes, from, bytes);
     }
   });
-  return std::make_unique<DoneWork>();
+  return call.around(std::make_unique<DoneWork>());
 }
 
 std::unique_ptr<Work> FakeProcessGroup::reduce_scatter(void* send, void* recv, std::int64_t count, DType dtype,
                                                        ReduceOp op) {
+  const ObservedCall call(*this, "reduce_scatter", size() * count * size_of(dtype));
   meeting_->meet(*this, {call_text("reduce_scatter", count, dtype), send, 0}, [&] {
     std::vector<const void*> inputs;
     for (int r = 0; r < size(); ++r)
       inputs.push_back(static_cast<const std::byte*>(meeting_->ticket(r).data) + rank_ * count * size_of(dtype));
     local_reduce(inputs, recv, count, dtype, op);
   });
-  return std::make_unique<DoneWork>();
+  return call.around(std::make_unique<DoneWork>());
 }
 
 std::unique_ptr<Work> FakeProcessGroup::all_reduce(void* data, std::int64_t count, DType dtype, ReduceOp op) {
+  const ObservedCall call(*this, "all_reduce", count * size_of(dtype));
   std::vector<std::byte> result(static_cast<std::size_t>(count * size_of(dtype)));
   meeting_->meet(*this, {call_text("all_reduce", count, dtype), data, 0}, [&] {
     std::vector<const void*> inputs;
@@ -118,18 +122,20 @@ std::unique_ptr<Work> FakeProcessGroup::all_reduce(void* data, std::int64_t coun
     local_reduce(inputs, result.data(), count, dtype, op);
   });
   if (!result.empty()) std::memcpy(data, result.data(), result.size());
-  return std::make_unique<DoneWork>();
+  return call.around(std::make_unique<DoneWork>());
 }
 
 std::unique_ptr<Work> FakeProcessGroup::broadcast(void* data, std::int64_t count, DType dtype, int root) {
+  const ObservedCall call(*this, "broadcast", count * size_of(dtype));
   meeting_->meet(*this, {call_text("broadcast", count, dtype), data, 0}, [&] {
     if (rank_ != root && count > 0)
       std::memcpy(data, meeting_->ticket(root).data, static_cast<std::size_t>(count * size_of(dtype)));
   });
-  return std::make_unique<DoneWork>();
+  return call.around(std::make_unique<DoneWork>());
 }
 
 std::unique_ptr<Work> FakeProcessGroup::all_to_all(const void* send, void* recv, std::int64_t count, DType dtype) {
+  const ObservedCall call(*this, "all_to_all", size() * count * size_of(dtype));
   const auto bytes = static_cast<std::size_t>(count * size_of(dtype));
   meeting_->meet(*this, {call_text("all_to_all", count, dtype), send, 0}, [&] {
     for (int r = 0; r < size() && bytes > 0; ++r)
@@ -137,7 +143,7 @@ std::unique_ptr<Work> FakeProcessGroup::all_to_all(const void* send, void* recv,
                   static_cast<const std::byte*>(meeting_->ticket(r).data) + static_cast<std::size_t>(rank_) * bytes,
                   bytes);
   });
-  return std::make_unique<DoneWork>();
+  return call.around(std::make_unique<DoneWork>());
 }
 
 void FakeProcessGroup::barrier() {

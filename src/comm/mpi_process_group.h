@@ -25,6 +25,8 @@ struct MpiCommTraits {
 };
 using UniqueMpiComm = UniqueHandle<MpiCommTraits>;
 
+enum class MessageKind;
+
 struct MpiOptions {
   std::int64_t max_message_bytes = std::int64_t{1} << 29;  // longer ones are sent in pieces
 };
@@ -44,21 +46,27 @@ class MpiProcessGroup final : public ProcessGroup {
   std::unique_ptr<Work> broadcast(void* data, std::int64_t count, DType dtype, int root) override;
   std::unique_ptr<Work> all_to_all(const void* send, void* recv, std::int64_t count, DType dtype) override;
   void barrier() override;
+  const std::string& host_of(int rank) const { return hosts_[static_cast<std::size_t>(rank)]; }
   std::unique_ptr<ProcessGroup> split(int color, const GroupOptions& options = {}) override;
 
  private:
   friend class MpiExchange;
-  friend class MpiTreeWork;
 
   int next_tag();
+  void learn_hosts();
+  // The part of all_gather() and all_to_all() that is the same: peer r sends its part for this rank to out + r * bytes,
+  // and gets what is at in + r * stride.
+  std::unique_ptr<Work> exchange_parts(MessageKind kind, const std::byte* in, std::int64_t stride, std::byte* out,
+                                       std::int64_t bytes);
   // Sends the part at send + r * stride bytes to each rank r, and reduces what comes into `recv`.
-  std::unique_ptr<Work> reduce_parts(int kind, void* send, std::int64_t stride, void* recv, std::int64_t count,
+  std::unique_ptr<Work> reduce_parts(MessageKind kind, void* send, std::int64_t stride, void* recv, std::int64_t count,
                                      DType dtype, ReduceOp op);
 
   UniqueMpiComm comm_;
   MpiOptions options_;
   int rank_ = 0, size_ = 1;
   int tag_ = 0, tag_limit_ = 32767;
+  std::vector<std::string> hosts_;               // of each rank
   std::vector<std::vector<std::byte>> scratch_;  // receive buffers kept for the next reduction
 };
 

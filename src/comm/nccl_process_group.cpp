@@ -1,254 +1,251 @@
 #include "comm/nccl_process_group.h"
 
-#include <cuda_runtime_api.h>
-#include <nccl.h>
-
-#include <atomic>
-#include <cstring>
+#include <cstdlib>
 #include <exception>
+#include <span>
 #include <thread>
-#include <vector>
 
-#include "core/check.h"
+#include "comm/collective_watch.h"
+#include "comm/nccl_calls.h"
+#include "comm/nccl_communicator.h"
+#include "comm/nccl_flights.h"
+#include "comm/nccl_memory.h"
+#include "comm/nccl_preflight.h"
+#include "comm/nccl_rendezvous.h"
+#include "core/error.h"
 #include "core/logging.h"
 #include "core/timer.h"
-#include "core/unique_handle.h"
 
 namespace shoal::comm {
 namespace {
 
-void check_cuda(cudaError_t code, const char* call) {
-  SHOAL_CHECK(code == cudaSuccess, DeviceError, "CUDA: {} failed: {}", call, cudaGetErrorString(code));
-}
-#define SHOAL_CUDA_CALL(call) check_cuda((call), #call)
-
-struct StreamTraits {
-  using Handle = cudaStream_t;
-  static Handle invalid() noexcept { return nullptr; }
-  static void close(Handle stream) noexcept { cudaStreamDestroy(stream); }
-};
-struct EventTraits {
-  using Handle = cudaEvent_t;
-  static Handle invalid() noexcept { return nullptr; }
-  static void close(Handle event) noexcept { cudaEventDestroy(event); }
-};
-using UniqueEvent = UniqueHandle<EventTraits>;
-
-UniqueEvent make_event() {
-  cudaEvent_t event = nullptr;
-  SHOAL_CUDA_CALL(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
-  return UniqueEvent(event);
+void end_process(const std::string& trouble) {
+  log::error("{}", trouble);
+  // The main thread may be inside a driver that waits forever, so nothing is put in order first.
+  std::_Exit(static_cast<int>(ExitCode::communication));
 }
 
-ncclDataType_t nccl_type(DType dtype) {
-  switch (dtype) {
-    case DType::float64: return ncclFloat64;
-    case DType::float32: return ncclFloat32;
-    case DType::float16: return ncclFloat16;
-    case DType::bfloat16: return ncclBfloat16;
-    case DType::int64: return ncclInt64;
-    case DType::int32: return ncclInt32;
-    case DType::int8: return ncclInt8;
-    case DType::uint8:
-    case DType::boolean: return ncclUint8;
-    case DType::int16: break;
+// Rare enough to cost nothing, often enough to end a job within seconds of a rank's death.
+constexpr std::chrono::milliseconds kWatchPeriod{250}, kNeighbourPatience{3000};
+
+// What all groups of one job share.
+struct NcclJob {
+  NcclJob(int its_device, std::function<void*()> stream, NcclOptions its_options, std::span<const RankCard> cards,
+          int rank)
+      : device(its_device),
+        current_stream(std::move(stream)),
+        options(std::move(its_options)),
+        neighbours(cards, rank, kNeighbourPatience),
+        watch(kWatchPeriod, options.on_trouble ? options.on_trouble : end_process) {
+    watch.add(neighbours);
   }
-  throw CommunicationError("NCCL has no reduction or transfer of {}", name_of(dtype));
-}
 
-ncclRedOp_t nccl_op(ReduceOp op) {
-  switch (op) {
-    case ReduceOp::sum: return ncclSum;
-    case ReduceOp::max: return ncclMax;
-    case ReduceOp::min: return ncclMin;
-  }
-  return ncclSum;
-}
-
-ncclConfig_t config() {
-  ncclConfig_t c = NCCL_CONFIG_INITIALIZER;
-  c.blocking = 0;  // a rank that never comes becomes an error after the time limit, not a hang
-  return c;
-}
+  int device;
+  std::function<void*()> current_stream;
+  NcclOptions options;
+  NeighbourProcesses neighbours;
+  CollectiveWatch watch;
+};
 
 class NcclProcessGroup final : public ProcessGroup {
  public:
-  // Takes over `comm`, which may still be being made.
-  NcclProcessGroup(ncclComm_t comm, int rank, int size, std::function<void*()> current_stream,
-                   std::chrono::milliseconds limit)
-      : comm_(comm), rank_(rank), size_(size), current_stream_(std::move(current_stream)) {
-    set_timeout(limit);
-    settle(ncclInProgress, "making the communicator");
-    int least = 0, greatest = 0;
-    SHOAL_CUDA_CALL(cudaDeviceGetStreamPriorityRange(&least, &greatest));
-    cudaStream_t stream = nullptr;
-    SHOAL_CUDA_CALL(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, greatest));
-    stream_.reset(stream);
-  }
-  ~NcclProcessGroup() override {
-    // After a failure the others may never come to an orderly end.
-    if (std::uncaught_exceptions() > 0)
-      ncclCommAbort(comm_);
-    else
-      ncclCommDestroy(comm_);
-  }
+  NcclProcessGroup(std::shared_ptr<NcclJob> job, std::shared_ptr<NcclCommunicator> comm, Traffic traffic);
+  ~NcclProcessGroup() override;
 
-  int rank() const override { return rank_; }
-  int size() const override { return size_; }
+  int rank() const override { return comm_->rank(); }
+  int size() const override { return comm_->size(); }
   const char* backend() const override { return "nccl"; }
 
   std::unique_ptr<Work> all_gather(const void* send, void* recv, std::int64_t count, DType dtype) override {
-    return queue("ncclAllGather", [&] {
-      return ncclAllGather(send, recv, static_cast<std::size_t>(count), nccl_type(dtype), comm_, stream_.get());
+    return queue("all_gather", size() * count * size_of(dtype), [&] {
+      return ncclAllGather(send, recv, static_cast<std::size_t>(count), transfer_type(dtype), raw(), stream_.get());
     });
   }
   std::unique_ptr<Work> reduce_scatter(void* send, void* recv, std::int64_t count, DType dtype, ReduceOp op) override {
-    return queue("ncclReduceScatter", [&] {
-      return ncclReduceScatter(send, recv, static_cast<std::size_t>(count), nccl_type(dtype), nccl_op(op), comm_,
+    return queue("reduce_scatter", size() * count * size_of(dtype), [&] {
+      return ncclReduceScatter(send, recv, static_cast<std::size_t>(count), reduction_type(dtype), nccl_op(op), raw(),
                                stream_.get());
     });
   }
   std::unique_ptr<Work> all_reduce(void* data, std::int64_t count, DType dtype, ReduceOp op) override {
-    return queue("ncclAllReduce", [&] {
-      return ncclAllReduce(data, data, static_cast<std::size_t>(count), nccl_type(dtype), nccl_op(op), comm_,
+    return queue("all_reduce", count * size_of(dtype), [&] {
+      return ncclAllReduce(data, data, static_cast<std::size_t>(count), reduction_type(dtype), nccl_op(op), raw(),
                            stream_.get());
     });
   }
   std::unique_ptr<Work> broadcast(void* data, std::int64_t count, DType dtype, int root) override {
-    return queue("ncclBroadcast", [&] {
-      return ncclBroadcast(data, data, static_cast<std::size_t>(count), nccl_type(dtype), root, comm_, stream_.get());
+    return queue("broadcast", count * size_of(dtype), [&] {
+      return ncclBroadcast(data, data, static_cast<std::size_t>(count), transfer_type(dtype), root, raw(),
+                           stream_.get());
     });
   }
   std::unique_ptr<Work> all_to_all(const void* send, void* recv, std::int64_t count, DType dtype) override {
-    return queue("ncclAlltoAll", [&] {
-      return ncclAlltoAll(send, recv, static_cast<std::size_t>(count), nccl_type(dtype), comm_, stream_.get());
+    return queue("all_to_all", size() * count * size_of(dtype), [&] {
+      return ncclAlltoAll(send, recv, static_cast<std::size_t>(count), transfer_type(dtype), raw(), stream_.get());
     });
   }
-  void barrier() override {
-    if (!token_) {
-      SHOAL_CUDA_CALL(cudaMalloc(&token_, sizeof(int)));
-      SHOAL_CUDA_CALL(cudaMemset(token_, 0, sizeof(int)));
-    }
-    all_reduce(token_, 1, DType::int32, ReduceOp::sum)->wait();
-    SHOAL_CUDA_CALL(cudaStreamSynchronize(stream_.get()));
-  }
-  std::unique_ptr<ProcessGroup> split(int color, const GroupOptions& options = {}) override {
-    ncclComm_t part = nullptr;
-    ncclConfig_t c = config();
-    settle(ncclCommSplit(comm_, color, rank_, &part, &c), "ncclCommSplit");
-    // NCCL's own thread makes the communicator, and stores it here when it has begun.
-    wait_for([&] { return std::atomic_ref(part).load() != nullptr; }, "ncclCommSplit");
-    check(poll(part, "ncclCommSplit"), "ncclCommSplit");
-    int part_rank = 0, part_size = 1;
-    check(ncclCommUserRank(part, &part_rank), "ncclCommUserRank");
-    check(ncclCommCount(part, &part_size), "ncclCommCount");
-    auto group = std::make_unique<NcclProcessGroup>(part, part_rank, part_size, current_stream_, timeout());
-    group->inherit(*this, options);
-    return group;
-  }
+  void barrier() override { all_true(true); }
+  std::shared_ptr<void> allocate(std::int64_t bytes) override;
+  std::unique_ptr<ProcessGroup> split(int color, const GroupOptions& options = {}) override;
+  std::string describe() const override;
+  void set_observer(std::shared_ptr<CollectiveObserver> observer) override;
 
  private:
   class QueuedWork;
 
-  cudaStream_t callers_stream() const { return static_cast<cudaStream_t>(current_stream_()); }
-
-  void check(ncclResult_t code, const char* call) const {
-    SHOAL_CHECK(code == ncclSuccess, CommunicationError, "NCCL: {} failed in {}: {} ({})", call,
-                activity().empty() ? "a collective" : activity(), ncclGetErrorString(code), ncclGetLastError(comm_));
-  }
-
-  // Waits until a call that came back at once has been taken.
-  void settle(ncclResult_t code, const char* call) const {
-    if (code == ncclInProgress) code = poll(comm_, call);
-    check(code, call);
-  }
-
-  ncclResult_t poll(ncclComm_t comm, const char* call) const {
-    ncclResult_t state = ncclInProgress;
-    wait_for(
-        [&] {
-          check(ncclCommGetAsyncError(comm, &state), call);
-          return state != ncclInProgress;
-        },
-        call);
-    return state;
-  }
-
-  template <typename Done>
-  void wait_for(Done&& done, const char* call) const {
-    const Timer timer;
-    while (!done()) {
-      SHOAL_CHECK(
-          timer.seconds() * 1e3 < static_cast<double>(timeout().count()), CommunicationError,
-          "NCCL: rank {} of {} waited {} s in {} ({}); some rank did not come; --collective-timeout sets the limit",
-          rank_, size_, timeout().count() / 1000, call, activity());
-      std::this_thread::yield();
-    }
-  }
+  ncclComm_t raw() const { return comm_->get(); }
+  cudaStream_t callers_stream() const { return static_cast<cudaStream_t>(job_->current_stream()); }
+  bool takes_windows() const;
+  bool takes_copy_engines() const;
+  // Collective. Whether `mine` is true on all ranks; all have come when it returns.
+  bool all_true(bool mine);
+  void wait_on_host(cudaEvent_t event);
 
   template <typename Call>
-  std::unique_ptr<Work> queue(const char* name, Call&& call);
+  std::unique_ptr<Work> queue(const char* name, std::int64_t bytes, Call&& call);
 
-  ncclComm_t comm_;
-  int rank_, size_;
-  std::function<void*()> current_stream_;
-  UniqueHandle<StreamTraits> stream_;
-  std::vector<UniqueEvent> events_;  // free for the next collectives
-  void* token_ = nullptr;            // of barrier(); freed with the device's context
+  std::shared_ptr<NcclJob> job_;
+  std::shared_ptr<NcclCommunicator> comm_;
+  Traffic traffic_;
+  bool windows_refused_ = false;
+  UniqueStream stream_;
+  NcclFlights flights_;
+  UniqueDeviceMemory vote_;  // of all_true()
 };
+
+bool copy_engines_for(const NcclOptions& options, Traffic traffic) {
+  switch (traffic) {
+    case Traffic::mixed: return false;
+    case Traffic::gather: return options.copy_engines && options.windows;
+    case Traffic::reduce: return options.copy_engines && options.reduce_windows;
+  }
+  return false;
+}
 
 class NcclProcessGroup::QueuedWork final : public Work {
  public:
-  QueuedWork(NcclProcessGroup& group, UniqueEvent done) : group_(&group), done_(std::move(done)) {}
-  ~QueuedWork() override { group_->events_.push_back(std::move(done_)); }
-  void wait() override { SHOAL_CUDA_CALL(cudaStreamWaitEvent(group_->callers_stream(), done_.get())); }
+  QueuedWork(NcclProcessGroup& group, std::shared_ptr<NcclFlight> flight)
+      : group_(&group), flight_(std::move(flight)) {}
+  void wait() override { SHOAL_CUDA_CALL(cudaStreamWaitEvent(group_->callers_stream(), flight_->done.get())); }
+  void wait_on_host() { group_->wait_on_host(flight_->done.get()); }
 
  private:
   NcclProcessGroup* group_;
-  UniqueEvent done_;
+  std::shared_ptr<NcclFlight> flight_;
 };
 
-template <typename Call>
-std::unique_ptr<Work> NcclProcessGroup::queue(const char* name, Call&& call) {
-  if (events_.empty()) events_.push_back(make_event());
-  UniqueEvent event = std::move(events_.back());
-  events_.pop_back();
-  // What the caller has queued so far made the input, or still reads the output's old content.
-  SHOAL_CUDA_CALL(cudaEventRecord(event.get(), callers_stream()));
-  SHOAL_CUDA_CALL(cudaStreamWaitEvent(stream_.get(), event.get()));
-  settle(call(), name);
-  SHOAL_CUDA_CALL(cudaEventRecord(event.get(), stream_.get()));
-  return std::make_unique<QueuedWork>(*this, std::move(event));
+NcclProcessGroup::NcclProcessGroup(std::shared_ptr<NcclJob> job, std::shared_ptr<NcclCommunicator> comm,
+                                   Traffic traffic)
+    : job_(std::move(job)),
+      comm_(std::move(comm)),
+      traffic_(traffic),
+      stream_(make_urgent_stream()),
+      flights_(comm_, job_->device) {
+  job_->watch.add(flights_);
 }
 
-void check_version() {
+NcclProcessGroup::~NcclProcessGroup() {
+  job_->watch.remove(flights_);
+  if (!comm_->failed() && std::uncaught_exceptions() == 0) return;
+  comm_->abort();
+  vote_.release();  // to free it would be to wait for all that is on the GPU
+}
+
+template <typename Call>
+std::unique_ptr<Work> NcclProcessGroup::queue(const char* name, std::int64_t bytes, Call&& call) {
+  std::shared_ptr<NcclFlight> flight = flights_.begin(*this, name, bytes, callers_stream(), stream_.get());
+  comm_->settle(call(), name, timeout(), activity());
+  flights_.queued(*flight, stream_.get());
+  return std::make_unique<QueuedWork>(*this, std::move(flight));
+}
+
+void NcclProcessGroup::wait_on_host(cudaEvent_t event) {
+  const Timer timer;
+  for (;;) {
+    const cudaError_t state = cudaEventQuery(event);
+    if (state == cudaSuccess) return;
+    if (state != cudaErrorNotReady) check_cuda(state, "a collective on the GPU");
+    if (timer.seconds() * 1e3 > static_cast<double>(timeout().count())) {
+      job_->watch.remove(flights_);
+      comm_->abort();
+      throw CommunicationError(
+          "rank {} of {} ranks waited {:g} s in {}; some rank did not come; --collective-timeout sets the limit",
+          rank(), size(), static_cast<double>(timeout().count()) / 1e3,
+          activity().empty() ? "a collective" : activity());
+    }
+    std::this_thread::yield();
+  }
+}
+
+bool NcclProcessGroup::all_true(bool mine) {
+  const std::int32_t vote = mine ? 1 : 0;
+  std::int32_t agreed = 0;
+  if (!vote_) {
+    void* memory = nullptr;
+    SHOAL_CUDA_CALL(cudaMalloc(&memory, sizeof vote));
+    vote_.reset(memory);
+  }
+  SHOAL_CUDA_CALL(cudaMemcpyAsync(vote_.get(), &vote, sizeof vote, cudaMemcpyHostToDevice, callers_stream()));
+  const std::unique_ptr<Work> work = all_reduce(vote_.get(), 1, DType::int32, ReduceOp::min);
+  static_cast<QueuedWork&>(*work).wait_on_host();
+  SHOAL_CUDA_CALL(cudaMemcpy(&agreed, vote_.get(), sizeof agreed, cudaMemcpyDeviceToHost));
+  return agreed == 1;
+}
+
+bool NcclProcessGroup::takes_windows() const {
+  const NcclOptions& options = job_->options;
+  const bool wanted = traffic_ == Traffic::reduce ? options.reduce_windows : options.windows;
+  return wanted && !windows_refused_ && size() > 1;  // alone, nothing leaves the GPU
+}
+
+bool NcclProcessGroup::takes_copy_engines() const {
+  return takes_windows() && copy_engines_for(job_->options, traffic_);
+}
+
+std::shared_ptr<void> NcclProcessGroup::allocate(std::int64_t bytes) {
+  if (!takes_windows()) return allocate_plain(bytes);
+  const Patience patience{timeout(), "the registration of memory"};
+  if (auto memory = allocate_window(comm_, bytes, patience, [this](bool mine) { return all_true(mine); }))
+    return memory;
+  windows_refused_ = true;
+  log::info("NCCL has no symmetric memory for the group '{}' here: plain memory instead, which is slower", name());
+  return allocate_plain(bytes);
+}
+
+std::unique_ptr<ProcessGroup> NcclProcessGroup::split(int color, const GroupOptions& options) {
+  const CommunicatorConfig config{.name = options.name,
+                                  .nonblocking = !job_->options.blocking_calls,
+                                  .copy_engines = copy_engines_for(job_->options, options.traffic)};
+  const Patience patience{timeout(), fmt::format("making the group '{}'", options.name)};
+  auto group = std::make_unique<NcclProcessGroup>(job_, comm_->split(color, config, patience), options.traffic);
+  group->inherit(*this, options);
+  return group;
+}
+
+std::string NcclProcessGroup::describe() const {
   int version = 0;
-  if (ncclGetVersion(&version) == ncclSuccess && version / 100 != NCCL_VERSION_CODE / 100)
-    log::warning("built with NCCL {}, running with {}: two libraries in one process are a common cause of hangs",
-                 NCCL_VERSION_CODE, version);
+  SHOAL_NCCL_CALL(ncclGetVersion(&version));
+  return fmt::format("nccl {}, {} rank{}{}{}", nccl_version_text(version), size(), size() == 1 ? "" : "s",
+                     takes_windows() ? ", windows" : "", takes_copy_engines() ? ", copy engines" : "");
+}
+
+void NcclProcessGroup::set_observer(std::shared_ptr<CollectiveObserver> observer) {
+  flights_.observe(observer, *this, stream_.get());
+  ProcessGroup::set_observer(std::move(observer));
 }
 
 }  // namespace
 
-std::unique_ptr<ProcessGroup> make_nccl_group(ProcessGroup& control, int device,
-                                              std::function<void*()> current_stream) {
-  check_version();
+std::unique_ptr<ProcessGroup> make_nccl_group(ProcessGroup& control, int device, std::function<void*()> current_stream,
+                                              NcclOptions options) {
   SHOAL_CUDA_CALL(cudaSetDevice(device));
-  ncclUniqueId id{};
-  if (control.rank() == 0) {
-    const ncclResult_t made = ncclGetUniqueId(&id);
-    SHOAL_CHECK(made == ncclSuccess, CommunicationError, "NCCL: ncclGetUniqueId failed: {}", ncclGetErrorString(made));
-  }
-  const std::string bytes = broadcast_bytes(control, std::string(reinterpret_cast<const char*>(&id), sizeof id));
-  std::memcpy(&id, bytes.data(), sizeof id);
-  control.barrier();  // everybody has the id before anybody blocks in NCCL, where MPI makes no progress
-  ncclComm_t comm = nullptr;
-  ncclConfig_t c = config();
-  const ncclResult_t code = ncclCommInitRankConfig(&comm, control.size(), id, control.rank(), &c);
-  SHOAL_CHECK(code == ncclSuccess || code == ncclInProgress, CommunicationError,
-              "NCCL: ncclCommInitRankConfig failed: {}", ncclGetErrorString(code));
-  return std::make_unique<NcclProcessGroup>(comm, control.rank(), control.size(), std::move(current_stream),
-                                            control.timeout());
+  const std::vector<RankCard> cards = exchange_cards(control, device);
+  std::shared_ptr<NcclCommunicator> comm = meet(control, cards, options.ranks_per_root);
+  auto job = std::make_shared<NcclJob>(device, std::move(current_stream), std::move(options), cards, control.rank());
+  auto group = std::make_unique<NcclProcessGroup>(std::move(job), std::move(comm), Traffic::mixed);
+  group->set_timeout(control.timeout());
+  group->set_name("world");
+  return group;
 }
 
 }  // namespace shoal::comm

@@ -27,6 +27,17 @@ TEST(DeviceMesh, EveryDivisorGivesAGridOfTheRightRanks) {
   });
 }
 
+TEST(DeviceMesh, DescribesItsGroupsByName) {
+  testing::on_ranks([](ProcessGroup& world) {
+    const std::vector<std::string> lines = DeviceMesh(world, world, 1).describe();
+    const std::string one = fmt::format("{}, 1 rank", world.backend());
+    ASSERT_EQ(lines.size(), 3u);
+    EXPECT_EQ(lines[0], "shard: " + one);
+    EXPECT_EQ(lines[1], "reduce: " + one);
+    EXPECT_EQ(lines[2], "replicate: " + world.describe());
+  });
+}
+
 TEST(DeviceMesh, AShardSizeThatDoesNotDivideIsRefusedByName) {
   testing::on_ranks([](ProcessGroup& world) {
     try {

@@ -2,7 +2,9 @@
 #include "comm/mpi_process_group.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <array>
 #include <numeric>
 
 #include "core/error.h"
@@ -10,6 +12,12 @@
 
 namespace shoal::comm {
 namespace {
+
+std::string host_name() {
+  std::array<char, 65> name{};
+  gethostname(name.data(), name.size() - 1);
+  return name.data();
+}
 
 TEST(MpiProcessGroup, MessagesAboveTheLimitTravelInPieces) {
   MpiProcessGroup group(MPI_COMM_WORLD, {.max_message_bytes = 24});
@@ -24,6 +32,12 @@ TEST(MpiProcessGroup, MessagesAboveTheLimitTravelInPieces) {
   group.reduce_scatter(all.data(), sum.data(), count, DType::float32, ReduceOp::sum)->wait();
   for (std::int64_t i = 0; i < count; ++i)
     ASSERT_EQ(sum[i], static_cast<float>(group.size() * (10000 * group.rank() + i)));
+
+  std::vector<float> swapped(all.size());
+  group.all_to_all(all.data(), swapped.data(), count, DType::float32)->wait();
+  for (int r = 0; r < group.size(); ++r)
+    for (std::int64_t i = 0; i < count; ++i)
+      ASSERT_EQ(swapped[r * count + i], static_cast<float>(10000 * group.rank() + i));
 
   std::vector<float> data = group.rank() == 0 ? mine : std::vector<float>(count);
   group.broadcast(data.data(), count, DType::float32, 0)->wait();
@@ -65,7 +79,8 @@ TEST(MpiProcessGroup, ATimeOutNamesTheActivityAndTheRanksThatDidNotCome) {
     } catch (const CommunicationError& error) {
       const std::string what = error.what();
       EXPECT_NE(what.find("the all-gather of unit 'h.3'"), std::string::npos) << what;
-      EXPECT_NE(what.find(fmt::format("rank {} did not come", late)), std::string::npos) << what;
+      EXPECT_NE(what.find(fmt::format("rank {} on host {} did not come", late, host_name())), std::string::npos)
+          << what;
       EXPECT_NE(what.find("--collective-timeout"), std::string::npos) << what;
     }
     world.barrier();  // now the late one comes, and the messages can end
@@ -75,6 +90,24 @@ TEST(MpiProcessGroup, ATimeOutNamesTheActivityAndTheRanksThatDidNotCome) {
     std::vector<float> mine(100'000), all(mine.size() * static_cast<std::size_t>(group.size()));
     group.all_gather(mine.data(), all.data(), static_cast<std::int64_t>(mine.size()), DType::float32)->wait();
   }
+}
+
+TEST(MpiProcessGroup, ABarrierNamesTheRankThatDidNotComeToo) {
+  MpiProcessGroup world(MPI_COMM_WORLD);
+  if (world.size() < 2) GTEST_SKIP() << "needs two ranks";
+  MpiProcessGroup group(MPI_COMM_WORLD);
+  if (group.rank() != 0) {
+    group.set_timeout(std::chrono::milliseconds(300));
+    group.set_activity("the start");
+    try {
+      group.barrier();
+      ADD_FAILURE() << "no error";
+    } catch (const CommunicationError& error) {
+      const std::string what = error.what();
+      EXPECT_NE(what.find("waited 0.3 s in the start; rank 0 on host " + host_name()), std::string::npos) << what;
+    }
+  }
+  world.barrier();
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <numeric>
 
 #include "core/error.h"
@@ -33,6 +34,10 @@ struct DTypeOf<std::int64_t> {
 template <>
 struct DTypeOf<std::int32_t> {
   static constexpr DType value = DType::int32;
+};
+template <>
+struct DTypeOf<std::int16_t> {
+  static constexpr DType value = DType::int16;
 };
 template <>
 struct DTypeOf<std::uint8_t> {
@@ -116,6 +121,92 @@ TYPED_TEST(ProcessGroupTest, BroadcastComesFromEveryRoot) {
       group.broadcast(data.data(), 33, DTypeOf<TypeParam>::value, root)->wait();
       for (std::int64_t i = 0; i < 33; ++i) ASSERT_EQ(data[i], static_cast<TypeParam>(element(root, i)));
     }
+  });
+}
+
+template <typename T>
+class AllToAllTest : public ::testing::Test {};
+using MovedTypes = ::testing::Types<double, float, std::int64_t, std::int32_t, std::int16_t, std::uint8_t>;
+TYPED_TEST_SUITE(AllToAllTest, MovedTypes);
+
+// What rank `from` has for rank `to` as element i.
+template <typename T>
+T parcel(int from, int to, std::int64_t i) {
+  return static_cast<T>(element(from * 5 + to, i));
+}
+
+TYPED_TEST(AllToAllTest, EachRankGetsItsPartOfEveryRank) {
+  on_ranks([](ProcessGroup& group) {
+    for (const std::int64_t count : kCounts) {
+      std::vector<TypeParam> out(count * group.size()), in(count * group.size(), TypeParam{99});
+      for (int to = 0; to < group.size(); ++to)
+        for (std::int64_t i = 0; i < count; ++i) out[to * count + i] = parcel<TypeParam>(group.rank(), to, i);
+      group.all_to_all(out.data(), in.data(), count, DTypeOf<TypeParam>::value)->wait();
+      for (int from = 0; from < group.size(); ++from)
+        for (std::int64_t i = 0; i < count; ++i)
+          ASSERT_EQ(in[from * count + i], parcel<TypeParam>(from, group.rank(), i)) << count << ' ' << from << ' ' << i;
+    }
+  });
+}
+
+TEST(ProcessGroupAllToAll, SixteenBitFloatsMoveBitForBit) {
+  on_ranks([](ProcessGroup& group) {
+    const std::int64_t count = 1001;
+    for (const DType dtype : {DType::bfloat16, DType::float16}) {
+      std::vector<std::uint16_t> out(count * group.size()), in(count * group.size());
+      for (std::size_t i = 0; i < out.size(); ++i) out[i] = static_cast<std::uint16_t>(i * 37 + group.rank() * 1009);
+      group.all_to_all(out.data(), in.data(), count, dtype)->wait();
+      for (int from = 0; from < group.size(); ++from)
+        for (std::int64_t i = 0; i < count; ++i)
+          ASSERT_EQ(in[from * count + i], static_cast<std::uint16_t>((group.rank() * count + i) * 37 + from * 1009));
+    }
+  });
+}
+
+// A reduce-scatter is an all-to-all and a sum: what gradients on a 16-bit wire with sums in float32 are made of.
+TEST(ProcessGroupAllToAll, AndASumAreAReduceScatter) {
+  on_ranks([](ProcessGroup& group) {
+    const std::int64_t count = 300;
+    std::vector<float> mine(count * group.size()), parts(mine.size()), sum(count), expected(count);
+    for (std::size_t i = 0; i < mine.size(); ++i)
+      mine[i] = static_cast<float>(element(group.rank(), static_cast<std::int64_t>(i)));
+    group.all_to_all(mine.data(), parts.data(), count, DType::float32)->wait();
+    for (int r = 0; r < group.size(); ++r)
+      for (std::int64_t i = 0; i < count; ++i) sum[i] += parts[r * count + i];
+    group.reduce_scatter(mine.data(), expected.data(), count, DType::float32, ReduceOp::sum)->wait();
+    EXPECT_EQ(sum, expected);
+  });
+}
+
+TEST(ProcessGroupMemory, IsAlignedServesCollectivesAndOutlivesCopiesOfItsPointer) {
+  on_ranks([](ProcessGroup& group) {
+    for (const std::int64_t bytes : {0, 1, 255, 4096, 1 << 20}) {
+      std::shared_ptr<void> memory = group.allocate(bytes);
+      ASSERT_NE(memory, nullptr);
+      EXPECT_EQ(reinterpret_cast<std::uintptr_t>(memory.get()) % 256, 0u);
+      std::memset(memory.get(), 7, static_cast<std::size_t>(bytes));
+      const std::shared_ptr<void> copy = memory;
+      memory.reset();
+      const auto* data = static_cast<const std::uint8_t*>(copy.get());
+      for (std::int64_t i = 0; i < bytes; i += 251) ASSERT_EQ(data[i], 7);
+    }
+    const std::int64_t count = 1000;
+    const auto memory = group.allocate(count * group.size() * 4);
+    auto* all = static_cast<std::int32_t*>(memory.get());
+    std::iota(all + group.rank() * count, all + (group.rank() + 1) * count, group.rank() * 10'000);
+    group.all_gather(all + group.rank() * count, all, count, DType::int32)->wait();
+    for (int r = 0; r < group.size(); ++r) ASSERT_EQ(all[r * count + 999], r * 10'000 + 999);
+  });
+}
+
+TEST(ProcessGroupSplit, PartsHaveTheirNameTheParentsLimitAndADescription) {
+  on_ranks([](ProcessGroup& group) {
+    group.set_timeout(std::chrono::milliseconds(12'345));
+    const auto part = group.split(group.rank() % 2, {.name = "parity"});
+    EXPECT_EQ(part->name(), "parity");
+    EXPECT_EQ(part->timeout(), std::chrono::milliseconds(12'345));
+    const int size = (group.size() + 1 - group.rank() % 2) / 2;
+    EXPECT_EQ(part->describe(), fmt::format("{}, {} rank{}", group.backend(), size, size == 1 ? "" : "s"));
   });
 }
 

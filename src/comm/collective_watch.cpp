@@ -1,0 +1,44 @@
+#include "comm/collective_watch.h"
+
+#include <algorithm>
+
+namespace shoal::comm {
+
+CollectiveWatch::CollectiveWatch(std::chrono::milliseconds period, std::function<void(const std::string&)> alarm)
+    : period_(period), alarm_(std::move(alarm)), thread_([this] { run(); }) {}
+
+CollectiveWatch::~CollectiveWatch() {
+  {
+    const std::lock_guard lock(mutex_);
+    ended_ = true;
+  }
+  wake_.notify_all();
+  thread_.join();
+}
+
+void CollectiveWatch::add(Watched& watched) {
+  const std::lock_guard lock(mutex_);
+  watched_.push_back(&watched);
+}
+
+void CollectiveWatch::remove(Watched& watched) {
+  const std::lock_guard lock(mutex_);
+  watched_.erase(std::remove(watched_.begin(), watched_.end(), &watched), watched_.end());
+}
+
+std::optional<std::string> CollectiveWatch::look() {
+  for (Watched* watched : watched_)
+    if (auto line = watched->trouble()) return line;
+  return std::nullopt;
+}
+
+void CollectiveWatch::run() {
+  std::optional<std::string> line;
+  {
+    std::unique_lock lock(mutex_);
+    while (!line && !wake_.wait_for(lock, period_, [this] { return ended_; })) line = look();
+  }
+  if (line) alarm_(*line);  // without the lock: main may be on its way out meanwhile
+}
+
+}  // namespace shoal::comm

@@ -1,0 +1,65 @@
+// Owner of one communicator of NCCL: made within a time limit, split, ended in good order or torn down.
+#pragma once
+
+#include <nccl.h>
+
+#include <chrono>
+#include <memory>
+#include <span>
+#include <string>
+
+namespace shoal::comm {
+
+struct CommunicatorConfig {
+  std::string name;
+  // Calls return at once and their result is polled for: what making a communicator within a time limit takes. NCCL
+  // starts a thread for each such call, so those that carry the data are made blocking: there the call itself queues
+  // the work and returns.
+  bool nonblocking = true;
+  bool copy_engines = false;  // move data without the GPU's multiprocessors where NCCL can
+};
+
+// How long to wait for the other ranks, and for what: goes into the message.
+struct Patience {
+  std::chrono::milliseconds limit;
+  std::string activity;
+};
+
+class NcclCommunicator {
+ public:
+  // Collective over all `size` ranks, with the same `ids`: one, or several that share the work of bringing the ranks
+  // together. On the current device. CommunicationError where it is not made within the limit.
+  NcclCommunicator(std::span<ncclUniqueId> ids, int rank, int size, const CommunicatorConfig& config,
+                   const Patience& patience);
+  // Waits for what is under way and is collective; after a failure, or while an exception is on its way through, it
+  // tears down what is there without the others.
+  ~NcclCommunicator();
+  NcclCommunicator(const NcclCommunicator&) = delete;
+  NcclCommunicator& operator=(const NcclCommunicator&) = delete;
+
+  ncclComm_t get() const noexcept { return comm_; }
+  int rank() const noexcept { return rank_; }
+  int size() const noexcept { return size_; }
+  bool nonblocking() const noexcept { return nonblocking_; }
+
+  // Collective. Ranks of one color, ordered as here.
+  std::unique_ptr<NcclCommunicator> split(int color, const CommunicatorConfig& config, const Patience& patience);
+
+  // Waits until NCCL has taken a call that gave `code`, and throws CommunicationError where it failed or took longer
+  // than the limit. `activity` is read where there is an error.
+  void settle(ncclResult_t code, const char* call, std::chrono::milliseconds limit, const std::string& activity);
+  // Ends what is under way without the others, within seconds; nothing else may be called afterwards.
+  void abort() noexcept;
+  bool failed() const noexcept { return failed_; }
+
+ private:
+  NcclCommunicator(ncclComm_t comm, bool nonblocking) : comm_(comm), nonblocking_(nonblocking) {}
+  void learn_place();
+  [[noreturn]] void throw_failed(ncclResult_t code, const char* call, const std::string& activity);
+
+  ncclComm_t comm_ = nullptr;
+  int rank_ = 0, size_ = 1;
+  bool nonblocking_ = true, failed_ = false;
+};
+
+}  // namespace shoal::comm
