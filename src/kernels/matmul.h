@@ -21,7 +21,8 @@ struct MatmulInput {
 enum class Epilogue : std::uint8_t {
   none,             // d = P
   bias,             // d = P + vector                          vector [n], read
-  gelu_aux_bias,    // aux = P + vector, d = gelu(aux)         vector [n], read; aux [m, n], written; the tanh form
+  gelu_bias,        // d = gelu(P + vector)                    vector [n], read; the tanh form
+  gelu_aux_bias,    // aux = P + vector, d = gelu(aux)         vector [n], read; aux [m, n], written
   dgelu,            // d = P * gelu'(aux)                      aux [m, n], read
   dgelu_bias_grad,  // the same, vector = column sums of d     vector [n], written
   row_sums_of_a,    // d = P, vector = row sums of a           vector [m], written

@@ -20,6 +20,7 @@ cublasLtEpilogue_t cublas_epilogue(Epilogue epilogue) {
   switch (epilogue) {
     case Epilogue::none: return CUBLASLT_EPILOGUE_DEFAULT;
     case Epilogue::bias: return CUBLASLT_EPILOGUE_BIAS;
+    case Epilogue::gelu_bias: return CUBLASLT_EPILOGUE_GELU_BIAS;
     case Epilogue::gelu_aux_bias: return CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
     case Epilogue::dgelu: return CUBLASLT_EPILOGUE_DGELU;
     case Epilogue::dgelu_bias_grad: return CUBLASLT_EPILOGUE_DGELU_BGRAD;

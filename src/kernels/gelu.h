@@ -1,0 +1,20 @@
+// The Gaussian error linear unit in its tanh form (Hendrycks and Gimpel 2016), for where it is no epilogue of a
+// product:
+//   gelu(x) = x / 2 (1 + tanh(u)) = x / (1 + exp(-2 u)),   u = sqrt(2 / pi) (x + 0.044715 x^3)
+// Arrays of `count` elements of `dtype` (fp32, fp16, bf16) in the GPU's memory; arithmetic is fp32. Fast where they
+// begin at multiples of 16 bytes.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/stream.h"
+#include "shard/dtype.h"
+
+namespace shoal::kernels {
+
+void gelu(const void* x, void* y, std::int64_t count, DType dtype, Stream stream);  // y = gelu(x)
+
+// grad *= gelu'(x), in place.
+void gelu_backward(const void* x, void* grad, std::int64_t count, DType dtype, Stream stream);
+
+}  // namespace shoal::kernels
