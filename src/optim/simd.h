@@ -9,6 +9,7 @@
 namespace shoal::optim {
 
 #if defined(__x86_64__) && defined(__GNUC__)
+#define SHOAL_X86 1
 
 template <typename Kernel, typename... Args>
 __attribute__((target("avx512f,avx512vl,avx512dq"))) auto run_avx512(Args... args) {
@@ -19,13 +20,20 @@ __attribute__((target("avx2"))) auto run_avx2(Args... args) {
   return Kernel::run(args...);
 }
 
+inline bool has_avx512() {
+  static const bool has =
+      __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
+  return has;
+}
+inline bool has_avx2() {
+  static const bool has = __builtin_cpu_supports("avx2");
+  return has;
+}
+
 template <typename Kernel, typename... Args>
 auto run_widest(Args... args) {
-  static const bool avx512 =
-      __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
-  static const bool avx2 = __builtin_cpu_supports("avx2");
-  if (avx512) return run_avx512<Kernel>(args...);
-  if (avx2) return run_avx2<Kernel>(args...);
+  if (has_avx512()) return run_avx512<Kernel>(args...);
+  if (has_avx2()) return run_avx2<Kernel>(args...);
   return Kernel::run(args...);
 }
 
