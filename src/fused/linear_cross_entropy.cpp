@@ -2,6 +2,12 @@
 
 #include <torch/torch.h>
 
+#include <tuple>
+
+#include "fused/chunked_cross_entropy.h"
+#include "fused/operators.h"
+#include "kernels/cross_entropy.h"
+
 namespace shoal::fused {
 
 at::Tensor reference::linear_cross_entropy(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& targets,
@@ -11,9 +17,84 @@ at::Tensor reference::linear_cross_entropy(const at::Tensor& x, const at::Tensor
   return at::nll_loss(log_p, targets, /*weight=*/{}, at::Reduction::Sum, ignored);
 }
 
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+using Loss = at::Tensor(const at::Tensor&, const at::Tensor&, const at::Tensor&, std::int64_t);
+using LossAndGradients = std::tuple<at::Tensor, at::Tensor, at::Tensor>(const at::Tensor&, const at::Tensor&,
+                                                                        const at::Tensor&, std::int64_t, bool, bool);
+
+at::Tensor loss_alone(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& targets, std::int64_t ignored) {
+  return chunked_cross_entropy({.x = x, .weight = weight, .targets = targets, .ignored = ignored}).loss;
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor> loss_and_gradients(const at::Tensor& x, const at::Tensor& weight,
+                                                                  const at::Tensor& targets, std::int64_t ignored,
+                                                                  bool x_wanted, bool weight_wanted) {
+  CrossEntropyResult result = chunked_cross_entropy({x, weight, targets, ignored, x_wanted, weight_wanted});
+  return {result.loss, result.x, result.weight};
+}
+
+// In fp32, without waiting for the GPU; a product of LibTorch's would first round the factor to the gradient's type.
+at::Tensor scaled(const at::Tensor& gradient, const at::Tensor& factor, at::ScalarType type) {
+  if (!gradient.defined()) return {};
+  at::Tensor result = at::empty_like(gradient, gradient.options().dtype(type));
+  const DeviceScope device(gradient);
+  kernels::scale(gradient.const_data_ptr(), dtype_of(gradient), factor.const_data_ptr<float>(),
+                 result.mutable_data_ptr(), dtype_of(result), gradient.numel(), device.stream());
+  return result;
+}
+
+class LinearCrossEntropy : public torch::autograd::Function<LinearCrossEntropy> {
+ public:
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,
+                            const at::Tensor& targets, std::int64_t ignored) {
+    const at::AutoDispatchBelowADInplaceOrView below;
+    static const auto op = operator_named<LossAndGradients>("shoal::linear_cross_entropy_with_gradients");
+    const auto [loss, x_gradient, weight_gradient] =
+        op.call(x, weight, targets, ignored, x.requires_grad(), weight.requires_grad());
+    context->save_for_backward({x_gradient, weight_gradient});
+    context->saved_data["type"] = x.scalar_type();
+    return loss;
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    const variable_list saved = context->get_saved_variables();
+    const at::ScalarType type = context->saved_data["type"].toScalarType();
+    return {scaled(saved[0], gradients[0], type), scaled(saved[1], gradients[0], type), {}, {}};
+  }
+};
+
+at::Tensor with_autograd(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& targets,
+                         std::int64_t ignored) {
+  if (records_gradient({x, weight})) return LinearCrossEntropy::apply(x, weight, targets, ignored);
+  const at::AutoDispatchBelowADInplaceOrView below;
+  return loss_alone(x, weight, targets, ignored);
+}
+
+TORCH_LIBRARY_FRAGMENT(shoal, library) {
+  library.def("linear_cross_entropy(Tensor x, Tensor weight, Tensor targets, int ignored) -> Tensor");
+  library.def(
+      "linear_cross_entropy_with_gradients(Tensor x, Tensor weight, Tensor targets, int ignored, bool x_wanted, "
+      "bool weight_wanted) -> (Tensor, Tensor, Tensor)");
+}
+
+TORCH_LIBRARY_IMPL(shoal, CUDA, library) {
+  library.impl("linear_cross_entropy", loss_alone);
+  library.impl("linear_cross_entropy_with_gradients", loss_and_gradients);
+}
+
+TORCH_LIBRARY_IMPL(shoal, Autograd, library) { library.impl("linear_cross_entropy", with_autograd); }
+
+}  // namespace
+
 at::Tensor linear_cross_entropy(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& targets,
                                 std::int64_t ignored) {
-  return reference::linear_cross_entropy(x, weight, targets, ignored);
+  if (!is_for_kernels(x) || !are_like(x, {weight})) return reference::linear_cross_entropy(x, weight, targets, ignored);
+  static const auto op = operator_named<Loss>("shoal::linear_cross_entropy");
+  return op.call(x, weight, targets, ignored);
 }
 
 }  // namespace shoal::fused
