@@ -56,12 +56,14 @@ InnerGradients inner_gradients(const at::Tensor& grad, const at::Tensor& inner, 
   at::Tensor gradient = at::empty_like(inner);
   if (inner.size(0) == 0) return {gradient, with_bias ? sum_of_rows(gradient, device) : at::Tensor()};
   if (epilogues.gelu_gradient) {
-    at::Tensor bias = with_bias ? at::empty({inner.size(1)}, inner.options()) : at::Tensor();
     kernels::Matmul product = backward_product(grad, weight, weights.layout, gradient);
-    product.epilogue = with_bias ? Epilogue::dgelu_bias_grad : Epilogue::dgelu;
+    const bool sums = with_bias && epilogues.bias_gradient && !product.deterministic;
+    const at::Tensor bias = sums ? at::empty({inner.size(1)}, inner.options()) : at::Tensor();
+    product.epilogue = sums ? Epilogue::dgelu_bias_grad : Epilogue::dgelu;
     add_aux(product, inner);
-    if (with_bias) product.vector = bias.mutable_data_ptr();
-    if (kernels::try_matmul(product, device.stream())) return {gradient, bias};
+    if (sums) product.vector = bias.mutable_data_ptr();
+    if (kernels::try_matmul(product, device.stream()))
+      return {gradient, with_bias && !sums ? sum_of_rows(gradient, device) : bias};
   }
   multiply_backward(grad, weight, weights.layout, gradient, device);
   kernels::gelu_backward(inner.const_data_ptr(), gradient.mutable_data_ptr(), inner.numel(), dtype_of(inner),

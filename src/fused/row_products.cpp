@@ -95,7 +95,8 @@ ParameterGradients parameter_gradients(const at::Tensor& grad, const at::Tensor&
     return {weight, with_bias ? sum_of_rows(grad, device) : at::Tensor()};
   }
   kernels::Matmul product = product_of(left, true, right, false, weight);
-  if (with_bias && in_product) {
+  // How cuBLASLt orders the sums of an epilogue is not said anywhere.
+  if (with_bias && in_product && !product.deterministic) {
     const at::Tensor bias = at::empty({grad.size(1)}, grad.options());
     product.epilogue = out_in ? kernels::Epilogue::row_sums_of_a : kernels::Epilogue::column_sums_of_b;
     product.vector = bias.mutable_data_ptr();
