@@ -3,7 +3,7 @@
 and that links between documents lead somewhere.
 
 Usage: check_source.py ROOT                     prints each offence as FILE:LINE: reason; exit code 1 where there is one
-       check_source.py ROOT --plain-headers     lists the headers of src/ that include nothing of LibTorch
+       check_source.py ROOT --plain-headers     lists the headers of src/ that include nothing of LibTorch or CUDA
 """
 import pathlib
 import re
@@ -25,9 +25,11 @@ NEIGHBOURS = {(user, "shard") for user in ("launch", "hdf5", "formats", "kernels
 
 # Third-party headers and the only layers that may include them.
 TORCH = re.compile(r"^(torch|ATen|c10)/")
+CUDA = re.compile(r"^(cuda|nccl)\w*\.h$")  # not on every machine that builds
 CONFINED = [
     (TORCH, {"optim", "fsdp", "fused", "models", "data", "train", "apps", "comm"}, "LibTorch"),
     (re.compile(r"^mpi\.h$"), {"launch", "comm", "hdf5"}, "MPI"),
+    (re.compile(r"^nccl\.h$"), {"comm"}, "NCCL"),
     (re.compile(r"^hdf5\.h$|^H5\w+\.h$"), {"hdf5"}, "HDF5"),
     (re.compile(r"^boost/program_options"), {"apps"}, "Boost.Program_options"),
 ]
@@ -132,7 +134,7 @@ def offences(root):
 
 
 def plain_headers(root):
-    """Headers of src/ from which no chain of includes leads to LibTorch."""
+    """Headers of src/ from which no chain of includes leads to LibTorch or CUDA."""
     includes = {}
     for path in cpp_files(root, "src"):
         if path.suffix == ".h":
@@ -140,7 +142,7 @@ def plain_headers(root):
             includes[path.relative_to(root / "src").as_posix()] = [m.group(2) for m in matches]
 
     def is_plain(header, seen=()):
-        if TORCH.match(header):
+        if TORCH.match(header) or CUDA.match(header):
             return False
         return all(is_plain(h, (*seen, header)) for h in includes.get(header, []) if h not in seen)
 
