@@ -14,10 +14,11 @@
 namespace shoal::comm {
 namespace {
 
-ncclConfig_t config_of(const CommunicatorConfig& config) {
+// `name` must live as long as the communicator.
+ncclConfig_t config_of(const CommunicatorConfig& config, const std::string& name) {
   ncclConfig_t c = NCCL_CONFIG_INITIALIZER;
   c.blocking = config.nonblocking ? 0 : 1;
-  c.commName = config.name.empty() ? nullptr : config.name.c_str();  // NCCL copies it
+  c.commName = name.empty() ? nullptr : name.c_str();
   if (config.copy_engines) c.CTAPolicy = NCCL_CTA_POLICY_ZERO;
   return c;
 }
@@ -26,8 +27,11 @@ ncclConfig_t config_of(const CommunicatorConfig& config) {
 
 NcclCommunicator::NcclCommunicator(std::span<ncclUniqueId> ids, int rank, int size, const CommunicatorConfig& config,
                                    const Patience& patience)
-    : rank_(rank), size_(size), nonblocking_(config.nonblocking) {
-  ncclConfig_t c = config_of(config);
+    : name_(std::make_unique<const std::string>(config.name)),
+      rank_(rank),
+      size_(size),
+      nonblocking_(config.nonblocking) {
+  ncclConfig_t c = config_of(config, *name_);
   const bool one_root = ids.size() == 1;
   const char* call = one_root ? "ncclCommInitRankConfig" : "ncclCommInitRankScalable";
   const ncclResult_t code =
@@ -75,14 +79,18 @@ void NcclCommunicator::abort() noexcept {
 
 std::unique_ptr<NcclCommunicator> NcclCommunicator::split(int color, const CommunicatorConfig& config,
                                                           const Patience& patience) {
-  ncclConfig_t c = config_of(config);
+  auto name = std::make_unique<const std::string>(config.name);
+  ncclConfig_t c = config_of(config, *name);
   ncclComm_t part = nullptr;
-  settle(ncclCommSplit(comm_, color, rank_, &part, &c), "ncclCommSplit", patience.limit, patience.activity);
-  // A thread of NCCL's has stored it by now.
-  part = std::atomic_ref(part).load();
-  if (!part) throw_failed(ncclInternalError, "ncclCommSplit", patience.activity);
-  std::unique_ptr<NcclCommunicator> made(new NcclCommunicator(part, config.nonblocking));
-  made->settle(config.nonblocking ? ncclInProgress : ncclSuccess, "ncclCommSplit", patience.limit, patience.activity);
+  const Timer timer;
+  settle(begun(ncclCommSplit(comm_, color, rank_, &part, &c)), "ncclCommSplit", patience.limit, patience.activity);
+  // A thread of NCCL's stores it.
+  while (!std::atomic_ref(part).load()) {
+    check_patience(timer, "ncclCommSplit", patience.limit, patience.activity);
+    std::this_thread::yield();
+  }
+  std::unique_ptr<NcclCommunicator> made(new NcclCommunicator(part, std::move(name), config.nonblocking));
+  made->settle(ncclInProgress, "ncclCommSplit", patience.limit, patience.activity);
   made->learn_place();
   return made;
 }
@@ -99,15 +107,19 @@ void NcclCommunicator::settle(ncclResult_t code, const char* call, std::chrono::
     const ncclResult_t asked = ncclCommGetAsyncError(comm_, &code);
     if (asked != ncclSuccess) code = asked;
     if (code != ncclInProgress || spins % 64 != 0) continue;
-    if (timer.seconds() * 1e3 > static_cast<double>(limit.count())) {
-      failed_ = true;
-      throw CommunicationError(
-          "NCCL: rank {} of {} waited {:g} s for {} in {}; some rank did not come; --collective-timeout sets the limit",
-          rank_, size_, static_cast<double>(limit.count()) / 1e3, call, activity.empty() ? "a collective" : activity);
-    }
+    check_patience(timer, call, limit, activity);
     std::this_thread::yield();
   }
   if (code != ncclSuccess) throw_failed(code, call, activity);
+}
+
+void NcclCommunicator::check_patience(const Timer& timer, const char* call, std::chrono::milliseconds limit,
+                                      const std::string& activity) {
+  if (timer.seconds() * 1e3 <= static_cast<double>(limit.count())) return;
+  failed_ = true;
+  throw CommunicationError(
+      "NCCL: rank {} of {} waited {:g} s for {} in {}; some rank did not come; --collective-timeout sets the limit",
+      rank_, size_, static_cast<double>(limit.count()) / 1e3, call, activity.empty() ? "a collective" : activity);
 }
 
 void NcclCommunicator::throw_failed(ncclResult_t code, const char* call, const std::string& activity) {

@@ -7,6 +7,9 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
+
+#include "core/timer.h"
 
 namespace shoal::comm {
 
@@ -48,15 +51,24 @@ class NcclCommunicator {
   // Waits until NCCL has taken a call that gave `code`, and throws CommunicationError where it failed or took longer
   // than the limit. `activity` is read where there is an error.
   void settle(ncclResult_t code, const char* call, std::chrono::milliseconds limit, const std::string& activity);
+  // What to settle() for a call that says "success" where a nonblocking communicator has only begun: ncclCommSplit and
+  // ncclCommWindowRegister of NCCL 2.28 do.
+  ncclResult_t begun(ncclResult_t code) const noexcept {
+    return code == ncclSuccess && nonblocking_ ? ncclInProgress : code;
+  }
   // Ends what is under way without the others, within seconds; nothing else may be called afterwards.
   void abort() noexcept;
   bool failed() const noexcept { return failed_; }
 
  private:
-  NcclCommunicator(ncclComm_t comm, bool nonblocking) : comm_(comm), nonblocking_(nonblocking) {}
+  NcclCommunicator(ncclComm_t comm, std::unique_ptr<const std::string> name, bool nonblocking)
+      : name_(std::move(name)), comm_(comm), nonblocking_(nonblocking) {}
   void learn_place();
+  void check_patience(const Timer& timer, const char* call, std::chrono::milliseconds limit,
+                      const std::string& activity);
   [[noreturn]] void throw_failed(ncclResult_t code, const char* call, const std::string& activity);
 
+  std::unique_ptr<const std::string> name_;  // to which NCCL has a pointer
   ncclComm_t comm_ = nullptr;
   int rank_ = 0, size_ = 1;
   bool nonblocking_ = true, failed_ = false;

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <atomic>
 #include <exception>
+#include <thread>
 
 #include "comm/nccl_calls.h"
 #include "comm/nccl_process_group.h"
 #include "core/check.h"
+#include "core/timer.h"
 
 namespace shoal::comm {
 namespace {
@@ -44,7 +46,13 @@ class Window {
     const ncclResult_t code = ncclCommWindowRegister(comm_->get(), memory_.get(), static_cast<std::size_t>(bytes_),
                                                      &window_, NCCL_WIN_COLL_SYMMETRIC);
     if (code != ncclSuccess && code != ncclInProgress) return false;
-    comm_->settle(code, "ncclCommWindowRegister", patience.limit, patience.activity);
+    // A nonblocking communicator says "success" where it has only begun, too: a thread of NCCL's stores the window, or
+    // none where it has none to give.
+    comm_->settle(ncclInProgress, "ncclCommWindowRegister", patience.limit, patience.activity);
+    constexpr double kPatience = 1;  // seconds
+    const Timer timer;
+    while (comm_->nonblocking() && !std::atomic_ref(window_).load() && timer.seconds() < kPatience)
+      std::this_thread::yield();
     return window_ != nullptr;
   }
   void* data() const { return memory_.get(); }
