@@ -43,8 +43,6 @@ ncclDataType_t reduction_type(DType dtype);
 ncclDataType_t transfer_type(DType dtype);
 ncclRedOp_t nccl_op(ReduceOp op);
 
-std::string nccl_version_text(int code);  // 22809: "2.28.9"
-
 }  // namespace shoal::comm
 
 #define SHOAL_CUDA_CALL(call) ::shoal::comm::check_cuda((call), #call)

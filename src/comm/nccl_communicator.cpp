@@ -84,13 +84,13 @@ std::unique_ptr<NcclCommunicator> NcclCommunicator::split(int color, const Commu
   ncclComm_t part = nullptr;
   const Timer timer;
   settle(begun(ncclCommSplit(comm_, color, rank_, &part, &c)), "ncclCommSplit", patience.limit, patience.activity);
-  // A thread of NCCL's stores it.
+  // A thread of NCCL's stores the new one.
   while (!std::atomic_ref(part).load()) {
     check_patience(timer, "ncclCommSplit", patience.limit, patience.activity);
     std::this_thread::yield();
   }
   std::unique_ptr<NcclCommunicator> made(new NcclCommunicator(part, std::move(name), config.nonblocking));
-  made->settle(ncclInProgress, "ncclCommSplit", patience.limit, patience.activity);
+  made->settle(made->begun(ncclSuccess), "ncclCommSplit", patience.limit, patience.activity);
   made->learn_place();
   return made;
 }

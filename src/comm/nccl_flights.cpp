@@ -2,6 +2,9 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <utility>
+
 namespace shoal::comm {
 
 // Events are used again once neither the list nor a Work holds the flight.
@@ -98,6 +101,15 @@ const NcclFlight* NcclFlights::oldest_under_way() const {
   return nullptr;
 }
 
+bool NcclFlights::waited_too_long(const NcclFlight& oldest) {
+  constexpr std::chrono::seconds kLongestGap{1};  // a process that was stopped for a while has not waited
+  const auto now = std::chrono::steady_clock::now();
+  waited_ += std::min<std::chrono::steady_clock::duration>(now - last_look_, kLongestGap);
+  last_look_ = now;
+  if (std::exchange(oldest_, oldest.serial) != oldest.serial) waited_ = {};
+  return waited_ >= oldest.limit;
+}
+
 std::optional<std::string> NcclFlights::trouble() {
   const std::lock_guard lock(mutex_);
   cudaSetDevice(device_);
@@ -111,12 +123,7 @@ std::optional<std::string> NcclFlights::trouble() {
       state != ncclInProgress)
     return fmt::format("NCCL: {} of {} on rank {} of {}: {}", flight->collective, flight->activity, comm_->rank(),
                        comm_->size(), ncclGetErrorString(state));
-  const auto now = std::chrono::steady_clock::now();
-  if (flight->serial != oldest_) {
-    oldest_ = flight->serial;
-    oldest_since_ = now;
-  }
-  if (now - oldest_since_ < flight->limit) return std::nullopt;
+  if (!waited_too_long(*flight)) return std::nullopt;
   return fmt::format(
       "rank {} of {} ranks waited {:g} s for the end of {} ({}, {} bytes); some rank did not come (it ended, hangs, or "
       "took another path through the model); --collective-timeout sets the limit",

@@ -49,6 +49,7 @@ class NcclFlights final : public Watched {
   void retire(const ProcessGroup& group);
   void report(const ProcessGroup& group, NcclFlight& flight);
   const NcclFlight* oldest_under_way() const;
+  bool waited_too_long(const NcclFlight& oldest);
 
   std::shared_ptr<NcclCommunicator> comm_;
   int device_;
@@ -60,9 +61,10 @@ class NcclFlights final : public Watched {
 
   std::mutex mutex_;  // of flights_ and `queued` of each, which the watch reads
   std::deque<std::shared_ptr<NcclFlight>> flights_;
-  // The watch's own: since when the oldest flight has been that.
+  // The watch's own: how long the oldest flight has been that.
   std::uint64_t oldest_ = 0;
-  std::chrono::steady_clock::time_point oldest_since_;
+  std::chrono::steady_clock::duration waited_{};
+  std::chrono::steady_clock::time_point last_look_;
 };
 
 }  // namespace shoal::comm

@@ -3,12 +3,10 @@
 #include <algorithm>
 #include <atomic>
 #include <exception>
-#include <thread>
 
 #include "comm/nccl_calls.h"
 #include "comm/nccl_process_group.h"
 #include "core/check.h"
-#include "core/timer.h"
 
 namespace shoal::comm {
 namespace {
@@ -46,14 +44,8 @@ class Window {
     const ncclResult_t code = ncclCommWindowRegister(comm_->get(), memory_.get(), static_cast<std::size_t>(bytes_),
                                                      &window_, NCCL_WIN_COLL_SYMMETRIC);
     if (code != ncclSuccess && code != ncclInProgress) return false;
-    // A nonblocking communicator says "success" where it has only begun, too: a thread of NCCL's stores the window, or
-    // none where it has none to give.
-    comm_->settle(ncclInProgress, "ncclCommWindowRegister", patience.limit, patience.activity);
-    constexpr double kPatience = 1;  // seconds
-    const Timer timer;
-    while (comm_->nonblocking() && !std::atomic_ref(window_).load() && timer.seconds() < kPatience)
-      std::this_thread::yield();
-    return window_ != nullptr;
+    comm_->settle(comm_->begun(code), "ncclCommWindowRegister", patience.limit, patience.activity);
+    return window_ != nullptr;  // stays null where the GPUs cannot reach each other's memory
   }
   void* data() const { return memory_.get(); }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 
@@ -44,8 +45,10 @@ RankCard my_card(int device) {
   return card;
 }
 
-// The context of this process alone takes some hundred MB, and other ranks' contexts on a GPU as much again.
+// The context of this process alone takes some hundred MB. Later groups find this job's own memory too.
 void warn_of_foreign_memory(const RankCard& card) {
+  static std::atomic<bool> asked{false};
+  if (asked.exchange(true)) return;
   constexpr std::size_t kMuch = std::size_t{1} << 30;
   std::size_t free = 0, total = 0;
   SHOAL_CUDA_CALL(cudaMemGetInfo(&free, &total));

@@ -57,32 +57,33 @@ class NcclProcessGroup final : public ProcessGroup {
   const char* backend() const override { return "nccl"; }
 
   std::unique_ptr<Work> all_gather(const void* send, void* recv, std::int64_t count, DType dtype) override {
+    const ncclDataType_t type = transfer_type(dtype);
     return queue("all_gather", size() * count * size_of(dtype), [&] {
-      return ncclAllGather(send, recv, static_cast<std::size_t>(count), transfer_type(dtype), raw(), stream_.get());
+      return ncclAllGather(send, recv, static_cast<std::size_t>(count), type, raw(), stream_.get());
     });
   }
   std::unique_ptr<Work> reduce_scatter(void* send, void* recv, std::int64_t count, DType dtype, ReduceOp op) override {
+    const ncclDataType_t type = reduction_type(dtype);
     return queue("reduce_scatter", size() * count * size_of(dtype), [&] {
-      return ncclReduceScatter(send, recv, static_cast<std::size_t>(count), reduction_type(dtype), nccl_op(op), raw(),
-                               stream_.get());
+      return ncclReduceScatter(send, recv, static_cast<std::size_t>(count), type, nccl_op(op), raw(), stream_.get());
     });
   }
   std::unique_ptr<Work> all_reduce(void* data, std::int64_t count, DType dtype, ReduceOp op) override {
+    const ncclDataType_t type = reduction_type(dtype);
     return queue("all_reduce", count * size_of(dtype), [&] {
-      return ncclAllReduce(data, data, static_cast<std::size_t>(count), reduction_type(dtype), nccl_op(op), raw(),
-                           stream_.get());
+      return ncclAllReduce(data, data, static_cast<std::size_t>(count), type, nccl_op(op), raw(), stream_.get());
     });
   }
   std::unique_ptr<Work> broadcast(void* data, std::int64_t count, DType dtype, int root) override {
+    const ncclDataType_t type = transfer_type(dtype);
     return queue("broadcast", count * size_of(dtype), [&] {
-      return ncclBroadcast(data, data, static_cast<std::size_t>(count), transfer_type(dtype), root, raw(),
-                           stream_.get());
+      return ncclBroadcast(data, data, static_cast<std::size_t>(count), type, root, raw(), stream_.get());
     });
   }
   std::unique_ptr<Work> all_to_all(const void* send, void* recv, std::int64_t count, DType dtype) override {
-    return queue("all_to_all", size() * count * size_of(dtype), [&] {
-      return ncclAlltoAll(send, recv, static_cast<std::size_t>(count), transfer_type(dtype), raw(), stream_.get());
-    });
+    const ncclDataType_t type = transfer_type(dtype);
+    return queue("all_to_all", size() * count * size_of(dtype),
+                 [&] { return ncclAlltoAll(send, recv, static_cast<std::size_t>(count), type, raw(), stream_.get()); });
   }
   void barrier() override { all_true(true); }
   std::shared_ptr<void> allocate(std::int64_t bytes) override;

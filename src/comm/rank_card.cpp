@@ -11,11 +11,11 @@
 namespace shoal::comm {
 namespace {
 
-std::string version_text(int code) { return fmt::format("{}.{}.{}", code / 10000, code / 100 % 100, code % 100); }
-
 bool has_ended(std::int64_t process) { return kill(static_cast<pid_t>(process), 0) != 0 && errno == ESRCH; }
 
 }  // namespace
+
+std::string nccl_version_text(int code) { return fmt::format("{}.{}.{}", code / 10000, code / 100 % 100, code % 100); }
 
 std::string to_text(const RankCard& card) {
   return fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n", card.host, card.machine, card.gpu, card.process_space,
@@ -44,8 +44,8 @@ void check_cards(std::span<const RankCard> cards) {
     SHOAL_CHECK(cards[r].nccl_version == cards[0].nccl_version, CommunicationError,
                 "rank 0 on host {} runs NCCL {}, rank {} on host {} runs {}: give all nodes the same libnccl "
                 "(LD_LIBRARY_PATH, modules)",
-                cards[0].host, version_text(cards[0].nccl_version), r, cards[r].host,
-                version_text(cards[r].nccl_version));
+                cards[0].host, nccl_version_text(cards[0].nccl_version), r, cards[r].host,
+                nccl_version_text(cards[r].nccl_version));
 }
 
 NeighbourProcesses::NeighbourProcesses(std::span<const RankCard> cards, int rank, std::chrono::milliseconds patience)

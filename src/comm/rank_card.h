@@ -22,6 +22,8 @@ struct RankCard {
 std::string to_text(const RankCard& card);
 RankCard parse_card(const std::string& text);  // InternalError for what to_text() did not write
 
+std::string nccl_version_text(int code);  // 22809: "2.28.9"
+
 // The same on all ranks for the same cards. DeviceError where two ranks share a GPU, CommunicationError where they run
 // different versions of NCCL. Both name the ranks, their hosts and the remedy.
 void check_cards(std::span<const RankCard> cards);
