@@ -6,6 +6,15 @@
 #include <utility>
 
 namespace shoal::comm {
+namespace {
+
+// "all_gather (436207616 bytes; all-gather of unit 'h.3')"
+std::string text_of(const NcclFlight& flight) {
+  return fmt::format("{} ({} bytes{}{})", flight.collective, flight.bytes, flight.activity.empty() ? "" : "; ",
+                     flight.activity);
+}
+
+}  // namespace
 
 // Events are used again once neither the list nor a Work holds the flight.
 std::shared_ptr<NcclFlight> NcclFlights::take_flight() {
@@ -121,14 +130,13 @@ std::optional<std::string> NcclFlights::trouble() {
   ncclResult_t state = ncclSuccess;
   if (!comm_->nonblocking() && ncclCommGetAsyncError(comm_->get(), &state) == ncclSuccess && state != ncclSuccess &&
       state != ncclInProgress)
-    return fmt::format("NCCL: {} of {} on rank {} of {}: {}", flight->collective, flight->activity, comm_->rank(),
-                       comm_->size(), ncclGetErrorString(state));
+    return fmt::format("NCCL: {} failed on rank {} of {} ranks: {}", text_of(*flight), comm_->rank(), comm_->size(),
+                       ncclGetErrorString(state));
   if (!waited_too_long(*flight)) return std::nullopt;
   return fmt::format(
-      "rank {} of {} ranks waited {:g} s for the end of {} ({}, {} bytes); some rank did not come (it ended, hangs, or "
+      "rank {} of {} ranks waited {:g} s for the end of {}; some rank did not come (it ended, hangs, or "
       "took another path through the model); --collective-timeout sets the limit",
-      comm_->rank(), comm_->size(), static_cast<double>(flight->limit.count()) / 1e3, flight->collective,
-      flight->activity.empty() ? "a collective" : flight->activity, flight->bytes);
+      comm_->rank(), comm_->size(), static_cast<double>(flight->limit.count()) / 1e3, text_of(*flight));
 }
 
 }  // namespace shoal::comm

@@ -155,7 +155,12 @@ NcclProcessGroup::~NcclProcessGroup() {
 template <typename Call>
 std::unique_ptr<Work> NcclProcessGroup::queue(const char* name, std::int64_t bytes, Call&& call) {
   std::shared_ptr<NcclFlight> flight = flights_.begin(*this, name, bytes, callers_stream(), stream_.get());
-  comm_->settle(call(), name, timeout(), activity());
+  try {
+    comm_->settle(call(), name, timeout(), activity());
+  } catch (...) {
+    job_->watch.remove(flights_);  // this thread tells what went wrong
+    throw;
+  }
   flights_.queued(*flight, stream_.get());
   return std::make_unique<QueuedWork>(*this, std::move(flight));
 }
