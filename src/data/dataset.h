@@ -13,6 +13,8 @@ enum class Split { train, test };
 struct Batch {
   at::Tensor inputs;   // first dimension: samples
   at::Tensor targets;  // likewise
+  // How many targets are to be predicted, so that nobody has to wait for a GPU to learn it; -1: nobody counted.
+  std::int64_t predicted = -1;
 };
 
 class Dataset {

@@ -31,6 +31,7 @@ class MaskedDataset final : public Dataset {
       samples_.read(indices[i], tokens);
       mask_tokens(rule_, epoch, indices[i], tokens, targets.subspan(i * length, length));
     }
+    batch.predicted = std::ranges::count_if(targets, [](std::int64_t target) { return target != kNotPredicted; });
     return batch;
   }
 

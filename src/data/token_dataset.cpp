@@ -20,7 +20,7 @@ class TokenDataset final : public Dataset {
   Batch batch(std::span<const std::int64_t> indices) const override {
     const std::int64_t length = samples_.length() - 1;
     const std::vector<std::int64_t> shape{static_cast<std::int64_t>(indices.size()), length};
-    Batch batch{at::empty(shape, at::kLong), at::empty(shape, at::kLong)};
+    Batch batch{at::empty(shape, at::kLong), at::empty(shape, at::kLong), shape[0] * length};
     std::int64_t* input = batch.inputs.mutable_data_ptr<std::int64_t>();
     std::int64_t* target = batch.targets.mutable_data_ptr<std::int64_t>();
     std::vector<std::int64_t> tokens(static_cast<std::size_t>(length + 1));

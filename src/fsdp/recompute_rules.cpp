@@ -12,11 +12,23 @@ constexpr std::array<std::string_view, 12> kMatrixProducts{
     "aten::mm", "aten::addmm", "aten::bmm",    "aten::baddbmm", "aten::matmul",     "aten::linear",
     "aten::mv", "aten::addmv", "aten::addbmm", "aten::einsum",  "aten::_scaled_mm", "aten::bilinear"};
 
+// Fused operators (src/fused) that multiply with a weight, whatever else they do on the way.
+constexpr std::array<std::string_view, 3> kFusedProducts{"shoal::linear", "shoal::gelu_mlp",
+                                                         "shoal::linear_cross_entropy"};
+
 bool contains(std::string_view text, std::string_view part) { return text.find(part) != text.npos; }
 
+template <std::size_t kCount>
+bool is_among(const std::array<std::string_view, kCount>& names, std::string_view name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+// Operators of LibTorch's and ours do nothing that their schema does not say.
+bool is_known(std::string_view name) { return name.starts_with("aten::") || name.starts_with("shoal::"); }
+
 bool is_expensive(std::string_view name) {
-  return std::find(kMatrixProducts.begin(), kMatrixProducts.end(), name) != kMatrixProducts.end() ||
-         name.starts_with("aten::conv") || name.starts_with("aten::_conv") || contains(name, "attention");
+  return is_among(kMatrixProducts, name) || is_among(kFusedProducts, name) || name.starts_with("aten::conv") ||
+         name.starts_with("aten::_conv") || contains(name, "attention");
 }
 
 bool is_uninitialised(std::string_view name) {
@@ -48,7 +60,7 @@ OperatorTraits make_traits(const c10::OperatorHandle& op) {
     traits.makes_tensors = traits.makes_tensors || holds_tensors(result.type());
   const std::string_view name = op.operator_name().name;
   traits.random = draws_numbers(op);
-  traits.has_effects = traits.writes_any || traits.random || !name.starts_with("aten::");
+  traits.has_effects = traits.writes_any || traits.random || !is_known(name);
   traits.uninitialised = is_uninitialised(name);
   traits.expensive = is_expensive(name) && !traits.writes_any;
   return traits;

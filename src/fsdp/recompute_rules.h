@@ -17,7 +17,7 @@ struct OperatorTraits {
   bool writes_any = false;
   bool makes_tensors = false;
   bool random = false;         // draws from a generator
-  bool has_effects = false;    // more than its results: it writes, draws, or is no operator of LibTorch's
+  bool has_effects = false;    // more than its results: it writes, draws, or is somebody else's
   bool uninitialised = false;  // its result's values come from elsewhere: at::empty() and the like
   bool expensive = false;      // matrix products, convolutions, attention: kept under "selective"
 };

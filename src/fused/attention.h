@@ -1,5 +1,6 @@
-// Multi-head attention on the layout that the projections give, without permuted copies: cuDNN's kernel on Hopper,
-// LibTorch's flash kernel on other GPUs, elsewhere whatever scaled_dot_product_attention takes.
+// Multi-head attention on the layout that the projections give. The kernel is LibTorch's choice: on Hopper cuDNN's for
+// 16-bit numbers, on other GPUs the flash kernel. These take and give views of [n, T, heads, d], so that nothing is
+// permuted in memory on the way in, out, or back; deterministic algorithms and dropout are LibTorch's concern as well.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -19,13 +20,12 @@ at::Tensor attention(const at::Tensor& query, const at::Tensor& key, const at::T
                      const AttentionRule& rule);
 
 // The same of packed projections [n, T, 3 * heads * d] (all queries, then all keys, then all values); gives
-// [n, T, heads * d]. The gradient comes back packed.
+// [n, T, heads * d]. The gradient comes back packed: one copy puts the three together, the only one there is.
 at::Tensor packed_attention(const at::Tensor& qkv, std::int64_t heads, const AttentionRule& rule);
 
 namespace reference {
-at::Tensor attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                     const AttentionRule& rule);
-at::Tensor packed_attention(const at::Tensor& qkv, std::int64_t heads, const AttentionRule& rule);
+// Written out: a [T, T] matrix of weights, in the type of the arguments, without dropout.
+at::Tensor attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, bool causal);
 }  // namespace reference
 
 }  // namespace shoal::fused

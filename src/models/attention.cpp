@@ -23,14 +23,7 @@ void check_length(const at::Tensor& tokens, std::int64_t max_positions) {
 }
 
 at::Tensor split_heads(const at::Tensor& x, std::int64_t heads) {
-  return x.view({x.size(0), x.size(1), heads, x.size(2) / heads}).transpose(1, 2);
-}
-
-at::Tensor attend(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const AttentionRule& rule) {
-  const bool grouped = key.size(1) != query.size(1);
-  const at::Tensor heads = at::scaled_dot_product_attention(query, key, value, /*attn_mask=*/{}, rule.dropout,
-                                                            rule.causal, /*scale=*/std::nullopt, grouped);
-  return heads.transpose(1, 2).flatten(2);
+  return x.view({x.size(0), x.size(1), heads, x.size(2) / heads});
 }
 
 }  // namespace shoal::models

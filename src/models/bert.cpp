@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "fused/attention.h"
 #include "models/attention.h"
 #include "models/init.h"
 #include "models/layers.h"
@@ -58,8 +59,9 @@ struct BertSelfAttentionImpl : nn::Module {
   }
 
   at::Tensor forward(const at::Tensor& x) {
-    return attend(split_heads(query(x), heads), split_heads(key(x), heads), split_heads(value(x), heads),
-                  {false, is_training() ? dropout : 0});
+    return fused::attention(split_heads(query(x), heads), split_heads(key(x), heads), split_heads(value(x), heads),
+                            {false, is_training() ? dropout : 0})
+        .flatten(2);
   }
 };
 TORCH_MODULE(BertSelfAttention);
@@ -77,7 +79,7 @@ struct BertResidualImpl : nn::Module {
   }
 
   at::Tensor forward(const at::Tensor& x, const at::Tensor& residual) {
-    return norm(at::dropout(dense(x), dropout, is_training()) + residual);
+    return norm->add(at::dropout(dense(x), dropout, is_training()), residual).second;
   }
 };
 

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <string>
 
+#include "fused/attention.h"
+#include "fused/gelu_mlp.h"
 #include "models/attention.h"
 #include "models/init.h"
 #include "models/layers.h"
@@ -31,9 +33,7 @@ struct GPT2AttentionImpl : nn::Module {
   }
 
   at::Tensor forward(const at::Tensor& x) {
-    const auto parts = c_attn(x).chunk(3, -1);
-    const at::Tensor mixed = attend(split_heads(parts[0], heads), split_heads(parts[1], heads),
-                                    split_heads(parts[2], heads), {true, is_training() ? dropout : 0});
+    const at::Tensor mixed = fused::packed_attention(c_attn(x), heads, {true, is_training() ? dropout : 0});
     return at::dropout(c_proj(mixed), dropout, is_training());
   }
 };
@@ -49,8 +49,12 @@ struct GPT2MLPImpl : nn::Module {
     register_module("c_proj", c_proj);
   }
 
-  at::Tensor forward(const at::Tensor& x) {
-    return at::dropout(c_proj(at::gelu(c_fc(x), "tanh")), dropout, is_training());
+  // Added to `residual`. What is dropped comes between the second product and the addition, so then nothing is fused.
+  at::Tensor forward(const at::Tensor& x, const at::Tensor& residual) {
+    if (is_training() && dropout > 0)
+      return residual + at::dropout(c_proj(at::gelu(c_fc(x), "tanh")), dropout, /*train=*/true);
+    return fused::gelu_mlp(x, {c_fc->weight, c_fc->bias, c_proj->weight, c_proj->bias, fused::WeightLayout::in_out},
+                           residual);
   }
 };
 TORCH_MODULE(GPT2MLP);
@@ -69,8 +73,8 @@ struct GPT2BlockImpl : nn::Module {
   }
 
   at::Tensor forward(const at::Tensor& x) {
-    const at::Tensor attended = x + attn(ln_1(x));
-    return attended + mlp(ln_2(attended));
+    const auto [attended, normed] = ln_2->add(x, attn(ln_1(x)));
+    return mlp(normed, attended);
   }
 };
 TORCH_MODULE(GPT2Block);
@@ -118,6 +122,7 @@ struct GPT2LMHeadModelImpl : nn::Module {
 
   at::Tensor features(const at::Tensor& tokens) { return transformer(tokens); }
   at::Tensor head(const at::Tensor& x) { return lm_head(x); }
+  at::Tensor head_matrix() { return lm_head->weight; }
 };
 TORCH_MODULE(GPT2LMHeadModel);
 

@@ -23,15 +23,18 @@ class LanguageModel : public Model {
  protected:
   virtual at::Tensor features(const at::Tensor& tokens) = 0;  // int64 [n, T] -> [n, T, width]
   virtual at::Tensor head(const at::Tensor& features) = 0;    // [..., width] -> [..., vocabulary]
+  // W [vocabulary, width] where head(x) is x W^T and no more: then the loss needs no logits. Undefined elsewhere.
+  virtual at::Tensor head_matrix();
 
  private:
-  struct Predictions {
-    at::Tensor logits, targets;  // [count, vocabulary], [count]
+  // The places where something is to be predicted.
+  struct Predicted {
+    at::Tensor features, targets;  // [count, width], [count]
   };
-  Predictions predict(const data::Batch& batch);
+  Predicted predicted(const data::Batch& batch);
 };
 
-// Of a torch::nn holder whose module has features() and head().
+// Of a torch::nn holder whose module has features() and head(), and head_matrix() where there is one.
 template <typename Net>
 class LanguageModelOf final : public LanguageModel {
  public:
@@ -41,6 +44,12 @@ class LanguageModelOf final : public LanguageModel {
  private:
   at::Tensor features(const at::Tensor& tokens) override { return net_->features(tokens); }
   at::Tensor head(const at::Tensor& features) override { return net_->head(features); }
+  at::Tensor head_matrix() override {
+    if constexpr (requires(Net net) { net->head_matrix(); })
+      return net_->head_matrix();
+    else
+      return LanguageModel::head_matrix();
+  }
 
   Net net_;
 };

@@ -7,15 +7,16 @@
 #include <torch/nn/pimpl.h>
 
 #include <cstdint>
+#include <utility>
 
 namespace shoal::models {
 
-// x W^T + b, W [out, in].
+// x W^T + b, W [out, in], and what is to be added to it, [..., out], if anything.
 struct LinearImpl : torch::nn::Module {
   LinearImpl(std::int64_t in, std::int64_t out, bool with_bias = true);
   // Tied: takes another layer's parameters as its own. An undefined bias is none.
   LinearImpl(const at::Tensor& tied_weight, const at::Tensor& tied_bias);
-  at::Tensor forward(const at::Tensor& x) const;  // [..., in] -> [..., out]
+  at::Tensor forward(const at::Tensor& x, const at::Tensor& residual = {}) const;  // [..., in] -> [..., out]
 
   at::Tensor weight, bias;
 };
@@ -41,6 +42,7 @@ TORCH_MODULE(Embedding);
 struct LayerNormImpl : torch::nn::Module {
   LayerNormImpl(std::int64_t width, double epsilon);
   at::Tensor forward(const at::Tensor& x) const;
+  std::pair<at::Tensor, at::Tensor> add(const at::Tensor& x, const at::Tensor& y) const;  // {x + y, norm of x + y}
 
   at::Tensor weight, bias;
 

@@ -3,8 +3,13 @@
 #include <torch/torch.h>
 
 #include <string>
+#include <utility>
 
 #include "core/check.h"
+#include "fused/attention.h"
+#include "fused/rms_norm.h"
+#include "fused/rope.h"
+#include "fused/swiglu.h"
 #include "models/attention.h"
 #include "models/init.h"
 #include "models/layers.h"
@@ -23,7 +28,12 @@ struct LlamaRMSNormImpl : nn::Module {
 
   explicit LlamaRMSNormImpl(std::int64_t width) : weight(register_parameter("weight", at::empty({width}))) {}
 
-  at::Tensor forward(const at::Tensor& x) { return at::rms_norm(x, weight.sizes(), weight, kEpsilon); }
+  at::Tensor forward(const at::Tensor& x) { return fused::rms_norm(x, weight, kEpsilon); }
+
+  // {x + y, norm of x + y}
+  std::pair<at::Tensor, at::Tensor> add(const at::Tensor& x, const at::Tensor& y) {
+    return fused::add_rms_norm(x, y, weight, kEpsilon);
+  }
 };
 TORCH_MODULE(LlamaRMSNorm);
 
@@ -36,9 +46,10 @@ struct LlamaAttentionImpl : nn::Module {
       : LlamaAttentionImpl(o, o.hidden_size, o.kv_heads * (o.hidden_size / o.heads)) {}
 
   at::Tensor forward(const at::Tensor& x, const RopeTables& tables) {
-    const at::Tensor query = rotate(split_heads(q_proj(x), heads), tables);
-    const at::Tensor key = rotate(split_heads(k_proj(x), kv_heads), tables);
-    return o_proj(attend(query, key, split_heads(v_proj(x), kv_heads), {true, is_training() ? dropout : 0}));
+    const at::Tensor query = fused::rotate(split_heads(q_proj(x), heads), tables.cos, tables.sin);
+    const at::Tensor key = fused::rotate(split_heads(k_proj(x), kv_heads), tables.cos, tables.sin);
+    const at::Tensor value = split_heads(v_proj(x), kv_heads);
+    return o_proj(fused::attention(query, key, value, {true, is_training() ? dropout : 0}).flatten(2));
   }
 
  private:
@@ -71,7 +82,10 @@ struct LlamaMLPImpl : nn::Module {
     register_module("down_proj", down_proj);
   }
 
-  at::Tensor forward(const at::Tensor& x) { return down_proj(at::silu(gate_proj(x)) * up_proj(x)); }
+  // Added to `residual`.
+  at::Tensor forward(const at::Tensor& x, const at::Tensor& residual) {
+    return down_proj(fused::swiglu(gate_proj(x), up_proj(x)), residual);
+  }
 };
 TORCH_MODULE(LlamaMLP);
 
@@ -89,8 +103,8 @@ struct LlamaDecoderLayerImpl : nn::Module {
   }
 
   at::Tensor forward(const at::Tensor& x, const RopeTables& tables) {
-    const at::Tensor attended = x + self_attn(input_layernorm(x), tables);
-    return attended + mlp(post_attention_layernorm(attended));
+    const auto [attended, normed] = post_attention_layernorm->add(x, self_attn(input_layernorm(x), tables));
+    return mlp(normed, attended);
   }
 };
 TORCH_MODULE(LlamaDecoderLayer);
@@ -137,6 +151,7 @@ struct LlamaForCausalLMImpl : nn::Module {
 
   at::Tensor features(const at::Tensor& tokens) { return model(tokens); }
   at::Tensor head(const at::Tensor& x) { return lm_head(x); }
+  at::Tensor head_matrix() { return lm_head->weight; }
 };
 TORCH_MODULE(LlamaForCausalLM);
 

@@ -24,7 +24,7 @@ void load_plugin(const std::filesystem::path& path);
 // number grows with every change of what the headers of core, data and models mean to a compiler.
 #define SHOAL_PLUGIN_TEXT_OF(value) #value
 #define SHOAL_PLUGIN_TEXT(value) SHOAL_PLUGIN_TEXT_OF(value)
-#define SHOAL_PLUGIN_ABI 1
+#define SHOAL_PLUGIN_ABI 2
 #define SHOAL_PLUGIN_TAG                                                                         \
   "shoal-plugin-tag: plug-in ABI " SHOAL_PLUGIN_TEXT(                                            \
       SHOAL_PLUGIN_ABI) ", LibTorch " TORCH_VERSION                                              \

@@ -32,9 +32,4 @@ RopeTables rope_tables(const RopeRule& rule, std::int64_t positions, const at::T
   return {angle.cos().to(like.scalar_type()), angle.sin().to(like.scalar_type())};
 }
 
-at::Tensor rotate(const at::Tensor& x, const RopeTables& tables) {
-  const auto halves = x.chunk(2, -1);
-  return x * tables.cos + at::cat({-halves[1], halves[0]}, -1) * tables.sin;
-}
-
 }  // namespace shoal::models

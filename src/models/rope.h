@@ -1,4 +1,5 @@
-// Rotary position embedding (Su et al. 2021), with the frequencies of Llama 3.1.
+// The angles of rotary position embedding (Su et al. 2021; fused/rope.h turns by them), with the frequencies of Llama
+// 3.1.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -20,8 +21,5 @@ struct RopeTables {
 
 // Computed in fp32, then given the dtype and device of `like`.
 RopeTables rope_tables(const RopeRule& rule, std::int64_t positions, const at::Tensor& like);
-
-// Turns each pair (x_i, x_{i + d/2}) of x [n, heads, T, d] by its position's angle.
-at::Tensor rotate(const at::Tensor& x, const RopeTables& tables);
 
 }  // namespace shoal::models

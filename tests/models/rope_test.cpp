@@ -6,28 +6,33 @@
 #include <cmath>
 #include <numbers>
 
+#include "fused/rope.h"
+
 namespace shoal::models {
 namespace {
 
 constexpr std::int64_t kSize = 16;
 
+// x [n, T, heads, kSize]
+at::Tensor rotate(const at::Tensor& x, const RopeTables& tables) { return fused::rotate(x, tables.cos, tables.sin); }
+
 TEST(Rope, TurnsEachPairByPositionTimesFrequency) {
-  const at::Tensor x = torch::randn({1, 1, 5, kSize});
+  const at::Tensor x = torch::randn({1, 5, 1, kSize});
   const at::Tensor turned = rotate(x, rope_tables({kSize, 10000, 1}, 5, x));
   for (int t = 0; t < 5; ++t) {
     for (int i = 0; i < kSize / 2; ++i) {
       const double angle = t * std::pow(10000.0, -2.0 * i / kSize);
-      const auto a = x[0][0][t][i].item<double>(), b = x[0][0][t][i + kSize / 2].item<double>();
-      EXPECT_NEAR(turned[0][0][t][i].item<double>(), a * std::cos(angle) - b * std::sin(angle), 1e-5);
-      EXPECT_NEAR(turned[0][0][t][i + kSize / 2].item<double>(), b * std::cos(angle) + a * std::sin(angle), 1e-5);
+      const auto a = x[0][t][0][i].item<double>(), b = x[0][t][0][i + kSize / 2].item<double>();
+      EXPECT_NEAR(turned[0][t][0][i].item<double>(), a * std::cos(angle) - b * std::sin(angle), 1e-5);
+      EXPECT_NEAR(turned[0][t][0][i + kSize / 2].item<double>(), b * std::cos(angle) + a * std::sin(angle), 1e-5);
     }
   }
 }
 
 // Two equal vectors' product depends on how far apart they stand alone.
 TEST(Rope, ProductsDependOnDistanceAlone) {
-  const at::Tensor x = torch::randn({1, 1, 1, kSize}).expand({1, 1, 12, kSize});
-  const at::Tensor turned = rotate(x, rope_tables({kSize, 500000, 8}, 12, x))[0][0];
+  const at::Tensor x = torch::randn({1, 1, 1, kSize}).expand({1, 12, 1, kSize});
+  const at::Tensor turned = rotate(x, rope_tables({kSize, 500000, 8}, 12, x))[0].select(1, 0);
   const at::Tensor products = turned.matmul(turned.t());
   for (int distance = 1; distance < 12; ++distance) {
     const at::Tensor same = products.diagonal(distance);

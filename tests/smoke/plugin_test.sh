@@ -43,7 +43,7 @@ other() { sed "s/$1/$2/" "$plugin" >"$scratch/other.so"; }
 other 'plug-in ABI [0-9]*, ' 'plug-in ABI 7, '
 refused "other.so: built for plug-in ABI 7, LibTorch" "${train[@]}" --model-plugin "$scratch/other.so"
 other 'LibTorch 2\.' 'LibTorch 1.'
-refused "other.so: built for plug-in ABI 1, LibTorch 1." "${train[@]}" --model-plugin "$scratch/other.so"
+refused "other.so: built for plug-in ABI 2, LibTorch 1." "${train[@]}" --model-plugin "$scratch/other.so"
 other shoal_plugin_add_models shoal_plugin_add_modems
 refused "other.so: has no function shoal_plugin_add_models" "${train[@]}" --model-plugin "$scratch/other.so"
 sed 's/"my-net"/"mnist-net"/' "$example/my_net.cpp" >"$scratch/my_net.cpp"
