@@ -98,9 +98,10 @@ ExitCode run(const launch::Placement& placement, comm::ProcessGroup& world, cons
 
   const at::Device device = agree_on_device(world, placement, options.run);
   const c10::OptionalDeviceGuard on_device(device);
-  const BuiltModel built = build_model(world, entry, options, device);
   const auto device_group = make_device_group(world, device);
   const auto mesh = make_mesh(world, device_group ? *device_group : world, placement, options.sharding);
+  for (const std::string& line : mesh->describe()) log::info("{}", line);
+  const BuiltModel built = build_model(world, entry, options, device);
   std::optional<Trace> trace;
   if (!options.run.trace.empty()) trace.emplace();
   const auto sharded = shard(built, *mesh, device, options, trace ? &*trace : nullptr);

@@ -3,6 +3,7 @@
 #include <c10/core/CachingDeviceAllocator.h>
 #include <torch/cuda.h>
 
+#include "comm/nccl_process_group.h"
 #include "core/check.h"
 
 namespace shoal::train {
@@ -33,7 +34,7 @@ std::int64_t peak_device_memory(at::Device device) {
   if (device.is_cpu()) return 0;
   using namespace c10::CachingAllocator;
   const auto stats = at::getDeviceAllocator(device.type())->getDeviceStats(device.index());
-  return stats.allocated_bytes[static_cast<std::size_t>(StatType::AGGREGATE)].peak;
+  return stats.allocated_bytes[static_cast<std::size_t>(StatType::AGGREGATE)].peak + comm::allocated_bytes();
 }
 
 }  // namespace shoal::train

@@ -22,7 +22,8 @@ at::Device choose_device(const std::string& wanted, int local_rank, int local_si
 // changes.
 data::Batch to_device(const data::Batch& batch, at::Device device, std::optional<at::ScalarType> input_dtype);
 
-// Bytes of tensors that `device` has held at most in this process; 0 for the CPU.
+// Bytes of tensors that `device` has held at most in this process, and of the memory that collectives work in now; 0
+// for the CPU.
 std::int64_t peak_device_memory(at::Device device);
 
 }  // namespace shoal::train
