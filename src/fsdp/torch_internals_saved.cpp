@@ -5,7 +5,6 @@
 #include <torch/csrc/autograd/functions/utils.h>
 #include <torch/csrc/autograd/saved_variable_hooks.h>
 
-#include <mutex>
 #include <utility>
 
 namespace shoal::fsdp::torch_internals {
@@ -39,14 +38,16 @@ class HookedEngine final : public torch::autograd::Engine {
   }
 };
 
-void install_engine() {
-  static std::once_flag once;
-  std::call_once(once, [] { torch::autograd::set_default_engine_stub(&HookedEngine::get); });
-}
+// When the program starts: LibTorch starts its threads for GPUs once a process, for the engine of the first backward
+// pass, and another engine would have none.
+[[maybe_unused]] const bool g_installed = [] {
+  torch::autograd::set_default_engine_stub(&HookedEngine::get);
+  return true;
+}();
 
 }  // namespace
 
-SaveScope::SaveScope(TensorSaver& saver) : outer_(std::exchange(g_saver, &saver)) { install_engine(); }
+SaveScope::SaveScope(TensorSaver& saver) : outer_(std::exchange(g_saver, &saver)) {}
 SaveScope::~SaveScope() { g_saver = outer_; }
 
 at::Tensor without_history(const at::Tensor& tensor) { return at::Tensor(tensor.tensor_data()); }
