@@ -61,4 +61,18 @@ at::Tensor with_unknown_history(const at::Tensor& tensor) {
 
 std::int64_t version_of(const at::Tensor& tensor) { return tensor.is_inference() ? 0 : tensor._version(); }
 
+VersionWatch::VersionWatch(const at::Tensor& tensor) : version_(version_of(tensor)) {
+  if (!tensor.is_inference())
+    counter_ = std::make_shared<c10::VariableVersion>(tensor.unsafeGetTensorImpl()->version_counter());
+}
+
+bool VersionWatch::changed() const {
+  return counter_ && static_cast<std::int64_t>(
+                         static_cast<const c10::VariableVersion*>(counter_.get())->current_version()) != version_;
+}
+
+std::shared_ptr<void> hold_identity(const at::Tensor& tensor) {
+  return std::make_shared<c10::weak_intrusive_ptr<c10::StorageImpl>>(tensor.storage().getWeakStorageImpl());
+}
+
 }  // namespace shoal::fsdp::torch_internals

@@ -44,4 +44,18 @@ at::Tensor with_unknown_history(const at::Tensor& tensor);
 // Counts the operators that wrote to the tensor's memory in place; 0 for inference tensors, which do not count.
 std::int64_t version_of(const at::Tensor& tensor);
 
+// Tells whether a tensor was written to in place since this was made, without holding its memory.
+class VersionWatch {
+ public:
+  explicit VersionWatch(const at::Tensor& tensor);
+  bool changed() const;
+
+ private:
+  std::shared_ptr<void> counter_;  // null for inference tensors
+  std::int64_t version_ = 0;
+};
+
+// While it lives no other storage gets the address that storage_identity() of `tensor` tells. Does not hold the memory.
+std::shared_ptr<void> hold_identity(const at::Tensor& tensor);
+
 }  // namespace shoal::fsdp::torch_internals

@@ -1,7 +1,5 @@
 #include "fsdp/trace_file.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -10,6 +8,7 @@
 #include <fstream>
 
 #include "core/check.h"
+#include "core/host_name.h"
 #include "core/trace_json.h"
 #include "fsdp/fully_shard.h"
 #include "fsdp/runtime.h"
@@ -19,11 +18,6 @@ namespace shoal::fsdp {
 namespace {
 
 constexpr int kMostRanks = 64;  // viewers show no more, and a rank's events are a megabyte or so
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown host";
-}
 
 // What is to be added to this rank's clock to give rank 0's. A rank that is late at one barrier is on time at most of
 // the others. Collective over `world`.

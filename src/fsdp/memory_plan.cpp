@@ -1,0 +1,168 @@
+#include "fsdp/memory_plan.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <limits>
+#include <numeric>
+#include <vector>
+
+#include "fsdp/runtime.h"
+
+namespace shoal::fsdp {
+namespace {
+
+constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
+
+double gib(std::int64_t bytes) { return static_cast<double>(bytes) / kGiB; }
+
+struct Part {
+  const char* name;
+  std::int64_t bytes;
+};
+
+// In the order in which a run gets them.
+std::array<Part, 5> parts_of(const MemoryPlan& plan) {
+  return {{{"masters", plan.masters},
+           {"compute shards", plan.compute_shards},
+           {"unit buffers", plan.unit_buffers},
+           {"optimizer states", plan.optimizer_states},
+           {"gradients", plan.gradients}}};
+}
+
+// The first part with which the device is full; null where all of them fit.
+const char* part_that_does_not_fit(const MemoryPlan& plan) {
+  std::int64_t sum = 0;
+  for (const Part& part : parts_of(plan))
+    if ((sum += part.bytes) > plan.device_total) return part.name;
+  return nullptr;
+}
+
+// The smallest number of ranks among which the parts that are cut leave room for the others; 0: no number does.
+std::int64_t ranks_that_fit(const MemoryPlan& plan) {
+  const std::int64_t room = plan.device_total - plan.unit_buffers;
+  const std::int64_t cut = (plan.fixed() - plan.unit_buffers) * plan.shard_size;
+  return room > 0 ? (cut + room - 1) / room : 0;
+}
+
+// What would be gained by moving masters, gradients and states to the host, and what is left of them there.
+bool fits_with_optimizer_offload(const MemoryPlan& plan) {
+  return plan.compute_shards + plan.unit_buffers <= plan.device_total;
+}
+
+std::vector<std::string> remedies_for_fixed_parts(const MemoryPlan& plan) {
+  std::vector<std::string> remedies;
+  if (plan.shard_size < plan.world_size)
+    remedies.push_back(fmt::format("--strategy full_shard, which cuts them among all {} ranks", plan.world_size));
+  if (plan.offload == Offload::none && fits_with_optimizer_offload(plan)) remedies.push_back("--offload optimizer");
+  if (plan.offload != Offload::params && plan.unit_buffers <= plan.device_total) remedies.push_back("--offload params");
+  const std::int64_t ranks = ranks_that_fit(plan);
+  if (ranks > plan.world_size) remedies.push_back(fmt::format("{} ranks or more", ranks));
+  if (ranks == 0)
+    remedies.push_back("smaller units (--wrap), since those in use at a time fill the device by themselves");
+  return remedies;
+}
+
+std::vector<std::string> remedies_for_activations(const MemoryPlan& plan) {
+  std::vector<std::string> remedies{"a smaller --batch-size with as much more --accumulate"};
+  if (!plan.recomputes_all) remedies.push_back("--activation-checkpoint full");
+  if (!plan.activation_offload) remedies.push_back("--activation-offload");
+  if (plan.offload == Offload::none)
+    remedies.push_back(fmt::format("--offload optimizer, which frees {:.1f} GiB",
+                                   gib(plan.masters + plan.gradients + plan.optimizer_states)));
+  if (plan.offload == Offload::optimizer)
+    remedies.push_back(fmt::format("--offload params, which frees {:.1f} GiB", gib(plan.compute_shards)));
+  if (plan.shard_size < plan.world_size)
+    remedies.push_back(fmt::format("--strategy full_shard, which cuts the rest among all {} ranks", plan.world_size));
+  else
+    remedies.push_back("more ranks");
+  return remedies;
+}
+
+std::int64_t bytes_of(std::int64_t elements, at::ScalarType type) {
+  return elements * static_cast<std::int64_t>(c10::elementSize(type));
+}
+
+// Of the root, and of the `most` units beside it that are largest together at a time.
+template <typename F>
+std::int64_t most_at_a_time(const Runtime& runtime, std::size_t most, F&& bytes_of_flat) {
+  std::int64_t root = 0;
+  std::vector<std::int64_t> others;
+  for (const auto& unit : runtime.units()) {
+    std::int64_t bytes = 0;
+    for (const auto& flat : unit->flats()) bytes += bytes_of_flat(*flat);
+    if (unit->is_root())
+      root += bytes;
+    else
+      others.push_back(bytes);
+  }
+  std::sort(others.begin(), others.end(), std::greater<>());
+  others.resize(std::min(most, others.size()));
+  return std::accumulate(others.begin(), others.end(), root);
+}
+
+std::size_t units_whole(const FullyShardOptions& options) {
+  if (!options.reshard_after_forward) return std::numeric_limits<std::size_t>::max();
+  if (options.limit_all_gathers > 0) return static_cast<std::size_t>(options.limit_all_gathers);
+  return 1 + static_cast<std::size_t>(std::max(options.forward_prefetch, options.backward_prefetch));
+}
+
+void add_shards_of(const FlatParameter& flat, int optimizer_states, MemoryPlan& plan) {
+  const at::Tensor &master = flat.master(), &gathered = flat.gathered_shard();
+  const bool is_other = !gathered.is_same(master);
+  const std::int64_t bytes = bytes_of(master.numel(), master.scalar_type());
+  const std::int64_t trained = flat.trained() ? bytes : 0;
+  const std::int64_t compute = is_other ? bytes_of(gathered.numel(), gathered.scalar_type()) : 0;
+  if (flat.flat().is_cpu() || !master.is_cpu()) {
+    plan.masters += bytes;
+    plan.gradients += trained;
+    plan.optimizer_states += optimizer_states * trained;
+  } else {
+    plan.host += bytes + (1 + optimizer_states) * trained;
+  }
+  (flat.flat().is_cpu() || !gathered.is_cpu() ? plan.compute_shards : plan.host) += compute;
+}
+
+}  // namespace
+
+MemoryPlan plan_of(FullyShardedModule& module, int optimizer_states, std::int64_t device_total) {
+  const Runtime& runtime = module.runtime();
+  const FullyShardOptions& options = runtime.options();
+  MemoryPlan plan{.device_total = device_total,
+                  .shard_size = runtime.mesh().shard_size(),
+                  .world_size = runtime.mesh().world().size(),
+                  .offload = options.offload,
+                  .recomputes_all = options.activation_checkpoint == "full",
+                  .activation_offload = options.activation_offload};
+  runtime.for_each_flat([&](const FlatParameter& flat) { add_shards_of(flat, optimizer_states, plan); });
+  plan.unit_buffers = most_at_a_time(runtime, units_whole(options), [](const FlatParameter& flat) {
+    return flat.permanent() ? 0 : bytes_of(flat.layout().padded_numel(), flat.dtypes().params);
+  });
+  constexpr std::size_t kWholeGradients = 3;  // one is collected while two are reduced
+  plan.unit_buffers += most_at_a_time(runtime, kWholeGradients, [](const FlatParameter& flat) {
+    return flat.trained() ? bytes_of(flat.layout().padded_numel(), flat.dtypes().reduced) : 0;
+  });
+  return plan;
+}
+
+std::string text_of(const MemoryPlan& plan) {
+  std::vector<std::string> texts;
+  for (const Part& part : parts_of(plan)) texts.push_back(fmt::format("{} {:.1f}", part.name, gib(part.bytes)));
+  const std::string rest = plan.left_for_activations() >= 0
+                               ? fmt::format("left for activations {:.1f}", gib(plan.left_for_activations()))
+                               : fmt::format("missing {:.1f}", gib(-plan.left_for_activations()));
+  const std::string host = plan.host > 0 ? fmt::format("; on the host {:.1f} GiB", gib(plan.host)) : "";
+  return fmt::format("{}, {} of {:.1f} GiB{}", fmt::join(texts, ", "), rest, gib(plan.device_total), host);
+}
+
+std::string explain_out_of_memory(const MemoryPlan& plan, const std::string& cause) {
+  const char* const part = part_that_does_not_fit(plan);
+  const auto remedies = part ? remedies_for_fixed_parts(plan) : remedies_for_activations(plan);
+  return fmt::format("out of memory: {}; the plan for this rank was {}; {} did not fit; use {}",
+                     cause.substr(0, cause.find('\n')), text_of(plan), part ? part : "the activations of a micro-batch",
+                     fmt::join(remedies, ", or "));
+}
+
+}  // namespace shoal::fsdp

@@ -1,0 +1,42 @@
+// What a rank needs of its device's memory whatever the batch, and what to do when that, or the rest, does not fit.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "fsdp/fully_shard.h"
+
+namespace shoal::fsdp {
+
+// Bytes. What the options keep on the host is in `host` and in none of the parts.
+struct MemoryPlan {
+  std::int64_t masters = 0;           // this rank's shard of the parameters, fp32 at least
+  std::int64_t gradients = 0;         // its gradient
+  std::int64_t optimizer_states = 0;  // and what the optimizer keeps for it
+  std::int64_t compute_shards = 0;    // the shard as it is gathered, where that is another tensor than the master
+  std::int64_t unit_buffers = 0;      // whole parameters and gradients of the units in use at a time
+  std::int64_t host = 0;
+  std::int64_t device_total = 0;
+
+  // What decides which option would help.
+  int shard_size = 1, world_size = 1;
+  Offload offload = Offload::none;
+  bool recomputes_all = false;  // --activation-checkpoint full
+  bool activation_offload = false;
+
+  // Without activations.
+  std::int64_t fixed() const { return masters + gradients + optimizer_states + compute_shards + unit_buffers; }
+  std::int64_t left_for_activations() const { return device_total - fixed(); }  // negative: the rest does not fit
+};
+
+// `optimizer_states`: arrays of the parameters' size, 2 for Adam. `device_total`: bytes of the device.
+MemoryPlan plan_of(FullyShardedModule& module, int optimizer_states, std::int64_t device_total);
+
+// "masters 5.8, gradients 5.8, …, left for activations 98.1 of 139.8 GiB".
+std::string text_of(const MemoryPlan& plan);
+
+// The message of an error: what the plan was, which part did not fit, and which options would make it fit. `cause`:
+// what the failed allocation said; its first line is taken.
+std::string explain_out_of_memory(const MemoryPlan& plan, const std::string& cause);
+
+}  // namespace shoal::fsdp
