@@ -1,6 +1,9 @@
 // One pass over the rows by a grid that stays: each block sums the parameters' gradients of its rows in registers and
 // writes them once. A second, small kernel adds up the blocks.
+#include <algorithm>
+
 #include "kernels/norm.h"
+#include "kernels/norm_incoming.cuh"
 #include "kernels/norm_rows.cuh"
 
 namespace shoal::kernels {
@@ -8,71 +11,57 @@ namespace {
 
 // A block fills the registers of a multiprocessor. Where rows are narrow a second one would find room, but it would
 // also double the sums to write.
-template <typename Layout>
-constexpr int kBlockThreads = Layout::kThreads < 512 ? Layout::kThreads : 512;
+constexpr int kBlockThreads = 512;
 
+// The weights of a thread's columns, and the sums of their gradients.
 template <typename Layout>
-struct RowPacks {
-  Pack<typename Layout::T, Layout::kSize> packs[Layout::kPacks] = {};
+struct Columns {
+  PackOf<Layout> weights[Layout::kPacks] = {};
+  float weight[Layout::kPacks][Layout::kSize] = {}, bias[Layout::kPacks][Layout::kSize] = {};
 
-  __device__ void load(const void* memory, std::int64_t start, int width) {
-    const auto* from = static_cast<const typename Layout::T*>(memory) + start;
-#pragma unroll
-    for (int k = 0; k < Layout::kPacks; ++k)
-      if (Layout::column(k) < width) packs[k] = load_pack<Layout::kSize>(from + Layout::column(k));
-  }
-  __device__ void load_as_weights(const void* memory, int width, bool aligned) {
+  __device__ void load(const void* memory, int width, bool aligned) {
     const auto* from = static_cast<const typename Layout::T*>(memory);
 #pragma unroll
     for (int k = 0; k < Layout::kPacks; ++k)
-      if (Layout::column(k) < width) packs[k] = load_weights<Layout>(from + Layout::column(k), aligned);
+      if (Layout::column(k) < width) weights[k] = load_weights<Layout>(from + Layout::column(k), aligned);
   }
-  __device__ float at(int k, int i) const { return to_float(packs[k].values[i]); }
-};
-
-// The gradients of a thread's columns of weight and bias.
-template <typename Layout>
-struct ColumnSums {
-  float weight[Layout::kPacks][Layout::kSize] = {}, bias[Layout::kPacks][Layout::kSize] = {};
-};
-
-template <typename Layout>
-struct Row {
-  RowPacks<Layout> grad, x;
-  float mean, rstd;
-
-  __device__ float normed(int k, int i) const { return (x.at(k, i) - mean) * rstd; }
 };
 
 // Adds the row to the columns' sums. Gives the sums over the row of the gradient of the normed value, and of that times
 // the value.
 template <typename Layout>
-__device__ void add_row(const Row<Layout>& row, const RowPacks<Layout>& weight, ColumnSums<Layout>& columns,
-                        float (&sums)[2]) {
+__device__ void add_row(const Row<Layout>& row, Columns<Layout>& columns, float (&sums)[2], int width) {
 #pragma unroll
-  for (int k = 0; k < Layout::kPacks; ++k)
+  for (int k = 0; k < Layout::kPacks; ++k) {
+    if (Layout::column(k) >= width) continue;
+    const PackOf<Layout> grads = row.pack(row.grad, k), xs = row.pack(row.x, k);
 #pragma unroll
     for (int i = 0; i < Layout::kSize; ++i) {
-      const float grad = row.grad.at(k, i), normed = row.normed(k, i), inner = grad * weight.at(k, i);
+      const float grad = to_float(grads.values[i]), normed = (to_float(xs.values[i]) - row.mean) * row.rstd;
+      const float inner = grad * to_float(columns.weights[k].values[i]);
       columns.weight[k][i] += grad * normed;
       columns.bias[k][i] += grad;
       sums[0] += inner;
       sums[1] += inner * normed;
     }
+  }
 }
 
 // dx = rstd (g - mean(g) - n mean(g n)) + grad_sum, with g the gradient of the normed value n.
 template <typename Layout>
-__device__ void write_dx(const Row<Layout>& row, const RowPacks<Layout>& weight, const RowPacks<Layout>& grad_sum,
-                         const float (&means)[2], typename Layout::T* dx, int width) {
+__device__ void write_dx(const Row<Layout>& row, const Columns<Layout>& columns, const float (&means)[2],
+                         typename Layout::T* dx, int width) {
 #pragma unroll
   for (int k = 0; k < Layout::kPacks; ++k) {
     if (Layout::column(k) >= width) continue;
+    const PackOf<Layout> grads = row.pack(row.grad, k), xs = row.pack(row.x, k);
+    const PackOf<Layout> added = row.grad_sum ? row.pack(row.grad_sum, k) : PackOf<Layout>{};
     float values[Layout::kSize];
 #pragma unroll
     for (int i = 0; i < Layout::kSize; ++i) {
-      const float inner = row.grad.at(k, i) * weight.at(k, i);
-      values[i] = row.rstd * (inner - means[0] - row.normed(k, i) * means[1]) + grad_sum.at(k, i);
+      const float normed = (to_float(xs.values[i]) - row.mean) * row.rstd;
+      const float inner = to_float(grads.values[i]) * to_float(columns.weights[k].values[i]);
+      values[i] = row.rstd * (inner - means[0] - normed * means[1]) + to_float(added.values[i]);
     }
     store_floats(dx + Layout::column(k), values);
   }
@@ -80,9 +69,11 @@ __device__ void write_dx(const Row<Layout>& row, const RowPacks<Layout>& weight,
 
 // Adds up the rows of the block, one after the other, and writes the block's sums: weight's, then bias's.
 template <typename Layout>
-__device__ void write_partials(const ColumnSums<Layout>& own, float* partials, int width) {
-  extern __shared__ float carried[];
+__device__ void write_partials(const Columns<Layout>& own, float* partials, int width) {
+  extern __shared__ __align__(kPackBytes) unsigned char memory[];
+  float* const carried = reinterpret_cast<float*>(memory);
   const int held = Layout::kPacks * Layout::kSize * blockDim.x;
+  __syncthreads();  // no row's packs are in that memory any more
   for (int y = 0; y < blockDim.y; ++y) {
     for (int k = 0; k < Layout::kPacks && threadIdx.y == y; ++k)
 #pragma unroll
@@ -106,24 +97,18 @@ template <typename Layout>
 __global__ void __launch_bounds__(Layout::kThreads, 1)
     backward_kernel(NormBackward args, std::int64_t rows, int width, bool weights_aligned) {
   __shared__ float slots[2][kMaxWarps][2];
-  RowPacks<Layout> weight;
-  weight.load_as_weights(args.weight, width, weights_aligned);
-  ColumnSums<Layout> columns;
+  Columns<Layout> columns;
+  columns.load(args.weight, width, weights_aligned);
+  Rows<Layout> incoming(args, rows, width);
   int round = 0;
   const std::int64_t stride = std::int64_t{gridDim.x} * blockDim.y;
   for (std::int64_t r = std::int64_t{blockIdx.x} * blockDim.y + threadIdx.y; r < rows; r += stride, round ^= 1) {
-    Row<Layout> row;
-    RowPacks<Layout> grad_sum;
-    row.grad.load(args.grad, r * width, width);
-    row.x.load(args.x, r * width, width);
-    if (args.grad_sum) grad_sum.load(args.grad_sum, r * width, width);
-    row.mean = args.mean ? args.mean[r] : 0;
-    row.rstd = args.rstd[r];
+    const Row<Layout> row = incoming.take(r, r + stride);
     float sums[2] = {0, 0};
-    add_row(row, weight, columns, sums);
+    add_row(row, columns, sums, width);
     row_sum(sums, slots[round], RowBarrier{});
     const float means[2] = {args.mean ? sums[0] / width : 0, sums[1] / width};
-    write_dx(row, weight, grad_sum, means, static_cast<typename Layout::T*>(args.dx) + r * width, width);
+    write_dx(row, columns, means, static_cast<typename Layout::T*>(args.dx) + r * width, width);
   }
   if (args.dweight) write_partials(columns, args.partials + std::int64_t{blockIdx.x} * 2 * width, width);
 }
@@ -159,12 +144,16 @@ int blocks_for(std::int64_t rows, unsigned rows_of_block) {
 
 template <typename Layout>
 int launch_rows(const NormShape& shape, const NormBackward& args, int row_threads, cudaStream_t stream) {
-  const dim3 block = block_of(row_threads, kBlockThreads<Layout>);
+  const dim3 block = block_of(row_threads, kBlockThreads);
   const int blocks = blocks_for(shape.rows, block.y);
   const std::size_t carried = block.y > 1 ? sizeof(float) * 2 * Layout::kPacks * Layout::kSize * block.x : 0;
+  const std::size_t shared = std::max(carried, Rows<Layout>::bytes(block));
+  check_call(cudaFuncSetAttribute(backward_kernel<Layout>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                  static_cast<int>(shared)),
+             "cudaFuncSetAttribute");
   const bool weights_aligned = is_pack_aligned(args.weight);
   backward_kernel<Layout>
-      <<<blocks, block, carried, stream>>>(args, shape.rows, static_cast<int>(shape.width), weights_aligned);
+      <<<blocks, block, shared, stream>>>(args, shape.rows, static_cast<int>(shape.width), weights_aligned);
   check_launch("a norm's backward");
   return blocks;
 }

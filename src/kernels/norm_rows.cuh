@@ -32,7 +32,7 @@ void with_layout(std::int64_t width, bool aligned, Function&& function) {
   if (!aligned || width % kSize != 0) return function(RowLayout<T, 1, 16, 1024>{}, threads_for(width, 16));
   if (packs <= kWarp) return function(RowLayout<T, kSize, 1, 512>{}, kWarp);
   if (packs <= 2 * kWarp) return function(RowLayout<T, kSize, 2, 512>{}, kWarp);
-  if (packs <= 3 * kWarp) return function(RowLayout<T, kSize, 3, 384>{}, kWarp);
+  if (packs <= 3 * kWarp) return function(RowLayout<T, kSize, 3, 512>{}, kWarp);
   if (packs <= 1024) return function(RowLayout<T, kSize, 2, 512>{}, threads_for(packs, 2));
   return function(RowLayout<T, kSize, 4, 1024>{}, threads_for(packs, 4));
 }
