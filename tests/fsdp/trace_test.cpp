@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "core/error.h"
 #include "fsdp/harness.h"
 #include "fsdp/runtime.h"
 #include "support/on_ranks.h"
