@@ -98,8 +98,8 @@ __global__ void __launch_bounds__(Layout::kThreads)
 
 void norm_forward(const NormShape& shape, const NormForward& args, Stream stream) {
   if (shape.rows == 0) return;
-  const bool rows_aligned = is_pack_aligned(args.x) && is_pack_aligned(args.y) && is_pack_aligned(args.sum) &&
-                            is_pack_aligned(args.normed);
+  const bool rows_aligned =
+      is_pack_aligned(args.x) && is_pack_aligned(args.y) && is_pack_aligned(args.sum) && is_pack_aligned(args.normed);
   const bool weights_aligned = is_pack_aligned(args.weight) && is_pack_aligned(args.bias);
   with_type(shape.dtype, "a norm", [&](auto type) {
     with_layout<decltype(type)>(shape.width, rows_aligned, [&](auto layout, int row_threads) {

@@ -20,8 +20,8 @@ struct RowLayout {
   __device__ static int column(int pack) { return (pack * static_cast<int>(blockDim.x) + threadIdx.x) * kSize; }
 };
 
-// Calls function(RowLayout<…>{}, threads of a row) with the layout for rows of `width`. A warp has a row to itself while
-// its registers hold it; above that several warps share one, with fewer packs a thread.
+// Calls function(RowLayout<…>{}, threads of a row) with the layout for rows of `width`. A warp has a row to itself
+// while its registers hold it; above that several warps share one, with fewer packs a thread.
 template <typename T, typename Function>
 void with_layout(std::int64_t width, bool aligned, Function&& function) {
   constexpr int kSize = kPackBytes / sizeof(T);
@@ -48,9 +48,7 @@ struct BlockBarrier {
   __device__ void wait() const { __syncthreads(); }
 };
 struct RowBarrier {
-  __device__ void wait() const {
-    asm volatile("bar.sync %0, %1;" ::"r"(threadIdx.y + 1), "r"(blockDim.x) : "memory");
-  }
+  __device__ void wait() const { asm volatile("bar.sync %0, %1;" ::"r"(threadIdx.y + 1), "r"(blockDim.x) : "memory"); }
 };
 
 // The sums over the threads of a row, the same in all of them. `slots` is shared memory of the block that the row's

@@ -26,9 +26,12 @@ __device__ inline float to_float(__nv_bfloat16 value) { return __bfloat162float(
 
 template <typename T>
 __device__ T from_float(float value) {
-  if constexpr (std::is_same_v<T, __half>) return __float2half_rn(value);
-  else if constexpr (std::is_same_v<T, __nv_bfloat16>) return __float2bfloat16_rn(value);
-  else return value;
+  if constexpr (std::is_same_v<T, __half>)
+    return __float2half_rn(value);
+  else if constexpr (std::is_same_v<T, __nv_bfloat16>)
+    return __float2bfloat16_rn(value);
+  else
+    return value;
 }
 
 template <int kSize, typename T>

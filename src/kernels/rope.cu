@@ -43,8 +43,8 @@ bool takes_packs(const Rotation& args, int size) {
 template <typename T, int kSize>
 void launch(const Rotation& args, cudaStream_t stream) {
   const int packs = args.heads * (args.d / 2 / kSize), threads = (packs + kWarp - 1) / kWarp * kWarp;
-  rotate_kernel<T, kSize>
-      <<<static_cast<unsigned>(args.places), threads < kThreads ? threads : kThreads, 0, stream>>>(args);
+  rotate_kernel<T, kSize> < <<static_cast<unsigned>(args.places), threads<kThreads ? threads : kThreads, 0, stream>>>(
+                                args);
   check_launch("rotate");
 }
 
