@@ -1,5 +1,7 @@
 #include "kernels/rope.h"
 
+#include <algorithm>
+
 #include "kernels/packs.cuh"
 
 namespace shoal::kernels {
@@ -42,9 +44,9 @@ bool takes_packs(const Rotation& args, int size) {
 
 template <typename T, int kSize>
 void launch(const Rotation& args, cudaStream_t stream) {
-  const int packs = args.heads * (args.d / 2 / kSize), threads = (packs + kWarp - 1) / kWarp * kWarp;
-  rotate_kernel<T, kSize> < <<static_cast<unsigned>(args.places), threads<kThreads ? threads : kThreads, 0, stream>>>(
-                                args);
+  const int packs = args.heads * (args.d / 2 / kSize);
+  const int threads = std::min(kThreads, (packs + kWarp - 1) / kWarp * kWarp);
+  rotate_kernel<T, kSize><<<static_cast<unsigned>(args.places), threads, 0, stream>>>(args);
   check_launch("rotate");
 }
 
