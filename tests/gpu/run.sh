@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# The engine and the main job on GPUs: run.sh BUILD DATA [GPUS [engine|job]]
+# Kernels, communication, the engine and the main job on GPUs: run.sh BUILD DATA [GPUS [kernels|comm|engine|job]]
 #   BUILD  the build folder of the cuda preset, with bin/ and tests/;  DATA  the folder of the MNIST idx files
-# 1. The cases of tests/fsdp against plain LibTorch on one GPU, on 1 … GPUS ranks (but Behaviour's, which are of the CPU).
-# 2. The main job under each strategy: the losses must agree. 3. Stop on all GPUs, restart on one. Prints one line a
-# check; exit code 1 where one fails, 77 where there is no GPU.
+# 1. Every kernel and fused operator against float64. 2. NCCL's collectives in every kind of group. 3. The cases of
+# tests/fsdp against plain LibTorch on one GPU, on 1 … GPUS ranks (but Behaviour's, which are of the CPU), and every way to
+# train a built-in model (matrix_test). 4. The main job under each strategy: the losses must agree; stop on all GPUs,
+# restart on one. Prints one line a check; exit code 1 where one fails, 77 where there is no GPU.
 set -euo pipefail
 if ! nvidia-smi -L 2>/dev/null | grep -q '^GPU'; then
   echo "no GPU here: nothing of this was run"
@@ -24,12 +25,27 @@ check() {  # check NAME COMMAND…
   fi
 }
 
-for n in $(seq 1 "$gpus"); do
-  [[ $n -eq 3 || $part == job ]] && continue
-  check "engine equals plain LibTorch on $n GPU(s)" \
-    env SHOAL_TEST_DEVICE=cuda timeout 600 mpirun --bind-to none -n "$n" "$build/tests/fsdp_mpi_test" --gtest_filter='-Behaviour.*'
-done
-[[ $part != engine ]] || exit $failed
+wanted() { [[ $part == all || $part == "$1" ]]; }
+
+if wanted kernels; then
+  for test in "$build"/tests/{fused_*_test,models_gpu,optim_gpu_test,sum_ranks_test}; do
+    check "$(basename "$test")" timeout 300 "$test"
+  done
+fi
+rank_counts=$(for n in 1 2 4; do [[ $n -le $gpus ]] && echo "$n"; done)
+if wanted comm; then
+  for n in $rank_counts; do check "nccl_test on $n GPU(s)" ranks "$n" timeout 300 "$build/tests/nccl_test"; done
+fi
+if wanted engine; then
+  export SHOAL_TEST_DEVICE=cuda
+  for n in $rank_counts; do
+    check "engine equals plain LibTorch on $n GPU(s)" \
+      ranks "$n" timeout 600 "$build/tests/fsdp_mpi_test" --gtest_filter='-Behaviour.*'
+    check "every way to train equals plain LibTorch on $n GPU(s)" ranks "$n" timeout 600 "$build/tests/matrix_test"
+    grep 'plain LibTorch' "$work/log" || true
+  done
+fi
+wanted job || exit $failed
 
 train() {  # train RANKS OPTIONS…
   local n=$1; shift
