@@ -14,9 +14,10 @@ struct CrossEntropyProblem {
 };
 
 struct CrossEntropyResult {
-  at::Tensor loss;    // a scalar in fp32
-  at::Tensor x;       // its gradients; undefined where not wanted. Of the type of x;
-  at::Tensor weight;  // of the weight's type or fp32: gradients of several chunks are added up in fp32
+  at::Tensor loss;  // a scalar in fp32
+  at::Tensor x;     // its gradient, of the type of x; undefined where not wanted
+  at::Tensor
+      weight;  // likewise, in fp32 where it is a sum over chunks (and always for fp16), else of the weight's type
 };
 
 // Bytes of logits at once where there are several chunks. Products of fewer rows leave tensor cores waiting.
