@@ -2,6 +2,7 @@
 
 #include "fused/products.h"
 #include "fused/row_products.h"
+#include "kernels/column_sums.h"
 #include "kernels/gelu.h"
 
 namespace shoal::fused::products {
@@ -46,29 +47,58 @@ Activation activate(const at::Tensor& x, const MlpWeights& weights, bool keep_in
   return {keep_inner ? inner : at::Tensor(), gelu_of(inner, device)};
 }
 
-// The gradient of `inner`, of rows, and of its bias where wanted.
-struct InnerGradients {
-  at::Tensor inner, bias;
+// What the second half of the MLP is walked through backward for.
+struct Middle {
+  at::Tensor gradient, bias;  // of `inner`; of its bias where wanted
+  at::Tensor activated;       // gelu(inner) where wanted
 };
-InnerGradients inner_gradients(const at::Tensor& grad, const at::Tensor& inner, const MlpWeights& weights,
-                               bool with_bias, const Epilogues& epilogues, const DeviceScope& device) {
-  const at::Tensor weight = as_rows(weights.weight_out);
-  at::Tensor gradient = at::empty_like(inner);
-  if (inner.size(0) == 0) return {gradient, with_bias ? sum_of_rows(gradient, device) : at::Tensor()};
-  if (epilogues.gelu_gradient) {
-    kernels::Matmul product = backward_product(grad, weight, weights.layout, gradient);
-    const bool sums = with_bias && epilogues.bias_gradient && !product.deterministic;
-    const at::Tensor bias = sums ? at::empty({inner.size(1)}, inner.options()) : at::Tensor();
-    product.epilogue = sums ? Epilogue::dgelu_bias_grad : Epilogue::dgelu;
-    add_aux(product, inner);
-    if (sums) product.vector = bias.mutable_data_ptr();
-    if (kernels::try_matmul(product, device.stream()))
-      return {gradient, with_bias && !sums ? sum_of_rows(gradient, device) : bias};
-  }
-  multiply_backward(grad, weight, weights.layout, gradient, device);
-  kernels::gelu_backward(inner.const_data_ptr(), gradient.mutable_data_ptr(), inner.numel(), dtype_of(inner),
+struct MiddleWanted {
+  bool bias, activated;
+};
+
+// gelu' in the product: no pass over memory for it, but one for the activation.
+std::optional<Middle> middle_in_product(const at::Tensor& grad, const at::Tensor& inner, const MlpWeights& weights,
+                                        const MiddleWanted& wanted, bool with_sums, const DeviceScope& device) {
+  const at::Tensor weight = as_rows(weights.weight_out), gradient = at::empty_like(inner);
+  kernels::Matmul product = backward_product(grad, weight, weights.layout, gradient);
+  const bool sums = wanted.bias && with_sums && !product.deterministic;
+  const at::Tensor bias = sums ? at::empty({inner.size(1)}, inner.options()) : at::Tensor();
+  product.epilogue = sums ? Epilogue::dgelu_bias_grad : Epilogue::dgelu;
+  add_aux(product, inner);
+  if (sums) product.vector = bias.mutable_data_ptr();
+  if (!kernels::try_matmul(product, device.stream())) return std::nullopt;
+  return Middle{gradient, wanted.bias && !sums ? sum_of_rows(gradient, device) : bias,
+                wanted.activated ? gelu_of(inner, device) : at::Tensor()};
+}
+
+// After it: the gradient, the activation and the sums in one pass.
+Middle middle_after_product(const at::Tensor& grad, const at::Tensor& inner, const MlpWeights& weights,
+                            const MiddleWanted& wanted, const DeviceScope& device) {
+  const std::int64_t rows = inner.size(0), width = inner.size(1);
+  Middle middle{.gradient = at::empty_like(inner)};
+  if (rows > 0) multiply_backward(grad, as_rows(weights.weight_out), weights.layout, middle.gradient, device);
+  if (wanted.activated) middle.activated = at::empty_like(inner);
+  if (wanted.bias) middle.bias = at::empty({width}, inner.options());
+  const at::Tensor partials =
+      at::empty({wanted.bias ? kernels::column_sum_partials(rows, width) : 0}, inner.options().dtype(at::kFloat));
+  kernels::gelu_backward({.rows = rows,
+                          .columns = width,
+                          .dtype = dtype_of(inner),
+                          .x = inner.const_data_ptr(),
+                          .grad = middle.gradient.mutable_data_ptr(),
+                          .activated = wanted.activated ? middle.activated.mutable_data_ptr() : nullptr,
+                          .sums = wanted.bias ? middle.bias.mutable_data_ptr() : nullptr,
+                          .partials = partials.mutable_data_ptr<float>()},
                          device.stream());
-  return {gradient, with_bias ? sum_of_rows(gradient, device) : at::Tensor()};
+  return middle;
+}
+
+Middle backward_to_middle(const at::Tensor& grad, const at::Tensor& inner, const MlpWeights& weights,
+                          const MiddleWanted& wanted, const Epilogues& epilogues, const DeviceScope& device) {
+  std::optional<Middle> middle;
+  if (epilogues.gelu_gradient && inner.size(0) > 0)
+    middle = middle_in_product(grad, inner, weights, wanted, epilogues.bias_gradient, device);
+  return middle ? *std::move(middle) : middle_after_product(grad, inner, weights, wanted, device);
 }
 
 }  // namespace
@@ -87,7 +117,6 @@ MlpForward gelu_mlp(const at::Tensor& x, const MlpWeights& weights, const at::Te
           first.inner};
 }
 
-// The activation is made again first and dropped before its gradient is there: the two are the largest tensors here.
 std::array<at::Tensor, kMlpGradients> gelu_mlp_backward(const at::Tensor& grad, const at::Tensor& x,
                                                         const at::Tensor& inner, const MlpWeights& weights,
                                                         const std::array<bool, kMlpGradients>& wanted,
@@ -95,24 +124,28 @@ std::array<at::Tensor, kMlpGradients> gelu_mlp_backward(const at::Tensor& grad, 
   const DeviceScope device(grad);
   const at::Tensor rows = as_rows(grad);
   std::array<at::Tensor, kMlpGradients> gradients;
+  const bool through = wanted[kOfX] || wanted[kOfWeightIn] || wanted[kOfBiasIn];
+  Middle middle;
+  if (through)
+    middle = backward_to_middle(rows, inner, weights, {wanted[kOfBiasIn], wanted[kOfWeightOut]}, epilogues, device);
+  gradients[kOfBiasIn] = middle.bias;
   if (wanted[kOfWeightOut]) {
-    const auto [weight, bias] = parameter_gradients(rows, gelu_of(inner, device), weights.layout, wanted[kOfBiasOut],
-                                                    epilogues.bias_gradient, device);
-    gradients[kOfWeightOut] = weight;
-    gradients[kOfBiasOut] = bias;
+    // Dropped when its product is queued: the activation is one of the largest tensors here.
+    const at::Tensor activated = through ? std::exchange(middle.activated, {}) : gelu_of(inner, device);
+    const ParameterGradients of_out =
+        parameter_gradients(rows, activated, weights.layout, wanted[kOfBiasOut], epilogues.bias_gradient, device);
+    gradients[kOfWeightOut] = of_out.weight;
+    gradients[kOfBiasOut] = of_out.bias;
   } else if (wanted[kOfBiasOut]) {
     gradients[kOfBiasOut] = sum_of_rows(rows, device);
   }
-  if (!wanted[kOfX] && !wanted[kOfWeightIn] && !wanted[kOfBiasIn]) return gradients;
-  const InnerGradients first = inner_gradients(rows, inner, weights, wanted[kOfBiasIn], epilogues, device);
-  gradients[kOfBiasIn] = first.bias;
   if (wanted[kOfWeightIn])
     gradients[kOfWeightIn] =
-        parameter_gradients(first.inner, as_rows(x), weights.layout, /*with_bias=*/false, false, device).weight;
+        parameter_gradients(middle.gradient, as_rows(x), weights.layout, /*with_bias=*/false, false, device).weight;
   if (wanted[kOfX]) {
     const at::Tensor weight = as_rows(weights.weight_in);
     gradients[kOfX] = empty_like_rows(grad, weight.size(weights.layout == WeightLayout::out_in ? 1 : 0));
-    if (grad.numel() > 0) multiply_backward(first.inner, weight, weights.layout, as_rows(gradients[kOfX]), device);
+    if (grad.numel() > 0) multiply_backward(middle.gradient, weight, weights.layout, as_rows(gradients[kOfX]), device);
   }
   return gradients;
 }

@@ -2,64 +2,54 @@
 
 #include <algorithm>
 
-#include "kernels/packs.cuh"
+#include "kernels/column_blocks.cuh"
 
 namespace shoal::kernels {
 namespace {
 
-constexpr int kLanes = 32, kRows = 8;  // of a block
-constexpr int kUnroll = 4;             // loads in flight of a thread
+constexpr int kUnroll = 4;  // loads in flight of a thread
 
-// Block (x, y) adds up rows [y * each, (y + 1) * each) of kLanes * kSize columns and writes row y of `sums`.
 template <int kSize, typename In, typename Out>
-__global__ void __launch_bounds__(kLanes* kRows)
+__global__ void __launch_bounds__(kBlockLanes* kBlockRows)
     sum_kernel(const In* __restrict__ data, std::int64_t rows, std::int64_t columns, std::int64_t stride,
                std::int64_t each, Out* __restrict__ sums) {
-  const std::int64_t first = std::int64_t{blockIdx.x} * kLanes * kSize, column = first + threadIdx.x * kSize;
-  const std::int64_t begin = blockIdx.y * each, end = min(begin + each, rows);
+  const std::int64_t column = first_column_of_block<kSize>() + threadIdx.x * kSize;
   float sum[kSize] = {};
   if (column < columns) {
+    const RowSlice slice = slice_of_block(rows, each);
 #pragma unroll kUnroll
-    for (std::int64_t row = begin + threadIdx.y; row < end; row += kRows) {
+    for (std::int64_t row = slice.begin; row < slice.end; row += kBlockRows) {
       const Pack<In, kSize> pack = load_pack<kSize>(data + row * stride + column);
 #pragma unroll
       for (int i = 0; i < kSize; ++i) sum[i] += to_float(pack.values[i]);
     }
   }
-  __shared__ float part[kRows][kLanes * kSize];
-#pragma unroll
-  for (int i = 0; i < kSize; ++i) part[threadIdx.y][threadIdx.x * kSize + i] = sum[i];
-  __syncthreads();
-  const int mine = threadIdx.y * kLanes + threadIdx.x;
-  if (mine >= kLanes * kSize || first + mine >= columns) return;
-  float total = 0;
-#pragma unroll
-  for (int row = 0; row < kRows; ++row) total += part[row][mine];
-  sums[blockIdx.y * columns + first + mine] = from_float<Out>(total);
-}
-
-std::int64_t slices_of(std::int64_t rows, std::int64_t columns) {
-  constexpr std::int64_t kBlocks = 528, kLeastRows = 4 * kRows;  // four blocks for each of Hopper's multiprocessors
-  const std::int64_t groups = std::max<std::int64_t>(1, columns / (kLanes * 8));
-  return std::clamp<std::int64_t>(rows / kLeastRows, 1, std::max<std::int64_t>(1, kBlocks / groups));
+  store_block_sums(sum, columns, sums);
 }
 
 template <int kSize, typename In, typename Out>
 void launch(const In* data, const ColumnSums& shape, std::int64_t slices, Out* sums, Stream stream) {
-  const std::int64_t groups = (shape.columns + kLanes * kSize - 1) / (kLanes * kSize);
-  const dim3 grid(static_cast<unsigned>(groups), static_cast<unsigned>(slices));
-  sum_kernel<kSize><<<grid, dim3(kLanes, kRows), 0, static_cast<cudaStream_t>(stream)>>>(
-      data, shape.rows, shape.columns, shape.stride, (shape.rows + slices - 1) / slices, sums);
+  sum_kernel<kSize><<<column_grid<kSize>(shape.columns, slices), dim3(kBlockLanes, kBlockRows), 0,
+                      static_cast<cudaStream_t>(stream)>>>(data, shape.rows, shape.columns, shape.stride,
+                                                           (shape.rows + slices - 1) / slices, sums);
   check_launch("column_sums");
 }
 
 }  // namespace
 
-std::int64_t column_sum_partials(std::int64_t rows, std::int64_t columns) { return slices_of(rows, columns) * columns; }
+std::int64_t column_sum_slices(std::int64_t rows, std::int64_t columns) {
+  constexpr std::int64_t kBlocks = 528, kLeastRows = 4 * kBlockRows;  // four blocks a multiprocessor of Hopper
+  const std::int64_t groups = std::max<std::int64_t>(1, columns / (kBlockLanes * 8));
+  return std::clamp<std::int64_t>(rows / kLeastRows, 1, std::max<std::int64_t>(1, kBlocks / groups));
+}
+
+std::int64_t column_sum_partials(std::int64_t rows, std::int64_t columns) {
+  return column_sum_slices(rows, columns) * columns;
+}
 
 void column_sums(const ColumnSums& matrix, void* sums, float* partials, Stream stream) {
   if (matrix.columns == 0) return;
-  const std::int64_t slices = slices_of(matrix.rows, matrix.columns);
+  const std::int64_t slices = column_sum_slices(matrix.rows, matrix.columns);
   with_type(matrix.dtype, "column_sums", [&]<typename T>(T) {
     constexpr int kSize = kPackBytes / sizeof(T);
     const T* data = static_cast<const T*>(matrix.data);
@@ -68,9 +58,16 @@ void column_sums(const ColumnSums& matrix, void* sums, float* partials, Stream s
       launch<kSize>(data, matrix, slices, partials, stream);
     else
       launch<1>(data, matrix, slices, partials, stream);
-    const ColumnSums rest{partials, slices, matrix.columns, matrix.columns, DType::float32};
-    launch<1>(static_cast<const float*>(partials), rest, 1, static_cast<T*>(sums), stream);
   });
+  add_partials(partials, slices, matrix.columns, matrix.dtype, sums, stream);
+}
+
+void add_partials(const float* partials, std::int64_t slices, std::int64_t columns, DType dtype, void* sums,
+                  Stream stream) {
+  if (columns == 0) return;
+  const ColumnSums matrix{partials, slices, columns, columns, DType::float32};
+  with_type(dtype, "column_sums",
+            [&]<typename T>(T) { launch<1>(partials, matrix, /*slices=*/1, static_cast<T*>(sums), stream); });
 }
 
 }  // namespace shoal::kernels

@@ -22,4 +22,11 @@ std::int64_t column_sum_partials(std::int64_t rows, std::int64_t columns);
 // bytes.
 void column_sums(const ColumnSums& matrix, void* sums, float* partials, Stream stream);
 
+// The second half of it, for kernels that make the first on their way: sums[j] = partials[0, j] + … of a contiguous
+// [column_sum_slices(rows, columns), columns], where slice i has the sums of rows i * each to (i + 1) * each, each =
+// ceil(rows / slices).
+std::int64_t column_sum_slices(std::int64_t rows, std::int64_t columns);
+void add_partials(const float* partials, std::int64_t slices, std::int64_t columns, DType dtype, void* sums,
+                  Stream stream);
+
 }  // namespace shoal::kernels

@@ -14,7 +14,16 @@ namespace shoal::kernels {
 
 void gelu(const void* x, void* y, std::int64_t count, DType dtype, Stream stream);  // y = gelu(x)
 
-// grad *= gelu'(x), in place.
-void gelu_backward(const void* x, void* grad, std::int64_t count, DType dtype, Stream stream);
+// Through gelu backward, in one pass over memory. All matrices are contiguous, [rows, columns].
+struct GeluBackward {
+  std::int64_t rows, columns;
+  DType dtype;
+  const void* x;
+  void* grad;       // of gelu(x) before, of x after
+  void* activated;  // gelu(x), written; null: not wanted
+  void* sums;       // [columns], those of the columns of the new grad; null: not wanted
+  float* partials;  // room for column_sum_partials(rows, columns) numbers where sums are wanted
+};
+void gelu_backward(const GeluBackward& args, Stream stream);
 
 }  // namespace shoal::kernels

@@ -10,8 +10,6 @@ namespace {
 
 void gelu(const void* /*x*/, void* /*y*/, std::int64_t /*count*/, DType /*dtype*/, Stream /*stream*/) { refuse(); }
 
-void gelu_backward(const void* /*x*/, void* /*grad*/, std::int64_t /*count*/, DType /*dtype*/, Stream /*stream*/) {
-  refuse();
-}
+void gelu_backward(const GeluBackward& /*args*/, Stream /*stream*/) { refuse(); }
 
 }  // namespace shoal::kernels

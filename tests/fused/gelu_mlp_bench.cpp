@@ -70,7 +70,7 @@ TEST(GeluMlpBench, DISABLED_OnTheShapesOfModels) {
 TEST(GeluMlpBench, DISABLED_KernelsOfTheirOwn) {
   SHOAL_NEEDS_GPU();
   const at::Tensor x = at::randn({32768, 3072}, at::TensorOptions(at::kCUDA).dtype(at::kBFloat16));
-  at::Tensor y = at::empty_like(x), sums = at::empty({3072}, x.options());
+  at::Tensor y = at::zeros_like(x), active = at::empty_like(x), sums = at::empty({3072}, x.options());
   const at::Tensor partials = at::empty({kernels::column_sum_partials(32768, 3072)}, x.options().dtype(at::kFloat));
   const fused::DeviceScope device(x);
   const double giga = 2e-6 * static_cast<double>(x.numel());
@@ -80,8 +80,10 @@ TEST(GeluMlpBench, DISABLED_KernelsOfTheirOwn) {
   row("gelu", 2, milliseconds_of([&] {
         kernels::gelu(x.const_data_ptr(), y.mutable_data_ptr(), x.numel(), DType::bfloat16, device.stream());
       }));
-  row("gelu_backward", 3, milliseconds_of([&] {
-        kernels::gelu_backward(x.const_data_ptr(), y.mutable_data_ptr(), x.numel(), DType::bfloat16, device.stream());
+  row("gelu_backward", 4, milliseconds_of([&] {
+        kernels::gelu_backward({32768, 3072, DType::bfloat16, x.const_data_ptr(), y.mutable_data_ptr(),
+                                active.mutable_data_ptr(), sums.mutable_data_ptr(), partials.mutable_data_ptr<float>()},
+                               device.stream());
       }));
   row("column_sums", 1, milliseconds_of([&] {
         kernels::column_sums({x.const_data_ptr(), 32768, 3072, 3072, DType::bfloat16}, sums.mutable_data_ptr(),

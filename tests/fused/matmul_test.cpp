@@ -45,6 +45,14 @@ at::Tensor nothing_in(at::IntArrayRef sizes, at::ScalarType dtype) {
   return at::full(sizes, std::nan(""), at::TensorOptions(at::kCUDA).dtype(dtype));
 }
 
+// Random numbers and, where there is room, the ends of what gelu may be given.
+at::Tensor far_out(std::int64_t count, at::ScalarType dtype) {
+  const double most = dtype == at::kHalf ? 6e4 : 1e18;
+  at::Tensor values = at::randn({count}, at::kDouble) * 3;
+  if (count > 6) values.narrow(0, 0, 6).copy_(at::tensor({0.0, -0.0, most, -most, 30.0, -30.0}, at::kDouble));
+  return values;
+}
+
 TEST(Matmul, TakesEachTransposeTypeAndOddSize) {
   SHOAL_NEEDS_GPU();
   torch::manual_seed(1);
@@ -135,27 +143,48 @@ TEST(ColumnSums, OfAnyShape) {
     }
 }
 
-TEST(Gelu, AndItsGradientFarOutToo) {
+TEST(Gelu, FarOutToo) {
   SHOAL_NEEDS_GPU();
   for (const at::ScalarType dtype : kTypes)
     for (const std::int64_t count : {0, 1, 7, 4096, 100003}) {
-      const double most = dtype == at::kHalf ? 6e4 : 1e18;
-      at::Tensor values = at::randn({count}, at::kDouble) * 3;
-      if (count > 6) values.narrow(0, 0, 6).copy_(at::tensor({0.0, -0.0, most, -most, 30.0, -30.0}, at::kDouble));
-      const Twin x(values, dtype), grad(at::randn({count}, at::kDouble), dtype, false);
-      const at::Tensor y = nothing_in({count}, dtype), dx = grad.device.clone();
+      const Twin x(far_out(count, dtype), dtype);
+      const at::Tensor y = nothing_in({count}, dtype);
       const fused::DeviceScope device(y);
       kernels::gelu(x.device.const_data_ptr(), y.mutable_data_ptr(), count, fused::dtype_of(y), device.stream());
-      kernels::gelu_backward(x.device.const_data_ptr(), dx.mutable_data_ptr(), count, fused::dtype_of(y),
-                             device.stream());
-      const at::Tensor expected = at::gelu(x.host, "tanh");
-      expected.backward(grad.host);
-      const at::Tensor inside = x.host.detach().abs() < 100;  // the norm would see nothing beside 1e18
-      expect_close(at::where(inside, y.cpu().to(at::kDouble), 0), at::where(inside, expected.detach(), 0),
-                   rounding_of(dtype), "gelu");
-      expect_close(dx, x.host.grad(), rounding_of(dtype), "gradient");
       EXPECT_TRUE(y.isfinite().all().item<bool>());
+      const at::Tensor inside = x.host.detach().abs() < 100;  // the norm would see nothing beside the others
+      const auto seen = [&](const at::Tensor& values) { return at::where(inside, values.cpu().to(at::kDouble), 0); };
+      expect_close(seen(y), seen(at::gelu(x.host, "tanh").detach()), rounding_of(dtype), std::to_string(count));
     }
+}
+
+TEST(Gelu, ItsGradientWithTheActivationAndTheSums) {
+  SHOAL_NEEDS_GPU();
+  torch::manual_seed(4);
+  for (const at::ScalarType dtype : kTypes)
+    for (const auto& [rows, columns] :
+         std::vector<std::array<std::int64_t, 2>>{{0, 8}, {1, 1}, {3, 768}, {777, 33}, {2000, 320}})
+      for (const bool more : {false, true}) {
+        const Twin x(far_out(rows * columns, dtype).view({rows, columns}), dtype);
+        const Twin grad(at::randn({rows, columns}, at::kDouble), dtype, false);
+        const at::Tensor dx = grad.device.clone(), y = nothing_in({rows, columns}, dtype),
+                         sums = nothing_in({columns}, dtype);
+        const at::Tensor partials = nothing_in({kernels::column_sum_partials(rows, columns)}, at::kFloat);
+        const fused::DeviceScope device(dx);
+        kernels::gelu_backward({rows, columns, fused::dtype_of(dx), x.device.const_data_ptr(), dx.mutable_data_ptr(),
+                                more ? y.mutable_data_ptr() : nullptr, more ? sums.mutable_data_ptr() : nullptr,
+                                partials.mutable_data_ptr<float>()},
+                               device.stream());
+        const at::Tensor expected = at::gelu(x.host, "tanh");
+        expected.backward(grad.host);
+        expect_close(dx, x.host.grad(), rounding_of(dtype), "gradient");
+        if (!more) continue;
+        expect_close(sums, x.host.grad().sum(0), rounding_of(dtype), "sums");
+        EXPECT_TRUE(y.isfinite().all().item<bool>());
+        const at::Tensor inside = x.host.detach().abs() < 100;
+        expect_close(at::where(inside, y.cpu().to(at::kDouble), 0), at::where(inside, expected.detach(), 0),
+                     rounding_of(dtype), "activation");
+      }
 }
 
 }  // namespace
