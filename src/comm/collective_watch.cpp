@@ -26,6 +26,11 @@ void CollectiveWatch::remove(Watched& watched) {
   watched_.erase(std::remove(watched_.begin(), watched_.end(), &watched), watched_.end());
 }
 
+void CollectiveWatch::clear() {
+  const std::lock_guard lock(mutex_);
+  watched_.clear();
+}
+
 std::optional<std::string> CollectiveWatch::look() {
   for (Watched* watched : watched_)
     if (auto line = watched->trouble()) return line;

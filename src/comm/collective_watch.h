@@ -29,7 +29,9 @@ class CollectiveWatch {
   CollectiveWatch& operator=(const CollectiveWatch&) = delete;
 
   void add(Watched& watched);
-  void remove(Watched& watched);  // on return trouble() is not running, and is not called again
+  // On return trouble() is not running, and is not called again.
+  void remove(Watched& watched);
+  void clear();  // the same for all
 
  private:
   void run();

@@ -88,6 +88,7 @@ FakeProcessGroup::FakeProcessGroup(std::shared_ptr<FakeMeeting> meeting, int ran
 int FakeProcessGroup::size() const { return meeting_->size(); }
 
 std::unique_ptr<Work> FakeProcessGroup::all_gather(const void* send, void* recv, std::int64_t count, DType dtype) {
+  check_parts("all_gather", count * size_of(dtype), {send, recv});
   const ObservedCall call(*this, "all_gather", size() * count * size_of(dtype));
   const auto bytes = static_cast<std::size_t>(count * size_of(dtype));
   meeting_->meet(*this, {call_text("all_gather", count, dtype), send, 0}, [&] {
@@ -103,6 +104,7 @@ std::unique_ptr<Work> FakeProcessGroup::all_gather(const void* send, void* recv,
 
 std::unique_ptr<Work> FakeProcessGroup::reduce_scatter(void* send, void* recv, std::int64_t count, DType dtype,
                                                        ReduceOp op) {
+  check_parts("reduce_scatter", count * size_of(dtype), {send, recv});
   const ObservedCall call(*this, "reduce_scatter", size() * count * size_of(dtype));
   meeting_->meet(*this, {call_text("reduce_scatter", count, dtype), send, 0}, [&] {
     std::vector<const void*> inputs;
@@ -114,6 +116,7 @@ std::unique_ptr<Work> FakeProcessGroup::reduce_scatter(void* send, void* recv, s
 }
 
 std::unique_ptr<Work> FakeProcessGroup::all_reduce(void* data, std::int64_t count, DType dtype, ReduceOp op) {
+  check_parts("all_reduce", count * size_of(dtype), {data});
   const ObservedCall call(*this, "all_reduce", count * size_of(dtype));
   std::vector<std::byte> result(static_cast<std::size_t>(count * size_of(dtype)));
   meeting_->meet(*this, {call_text("all_reduce", count, dtype), data, 0}, [&] {
@@ -126,6 +129,7 @@ std::unique_ptr<Work> FakeProcessGroup::all_reduce(void* data, std::int64_t coun
 }
 
 std::unique_ptr<Work> FakeProcessGroup::broadcast(void* data, std::int64_t count, DType dtype, int root) {
+  check_parts("broadcast", count * size_of(dtype), {data});
   const ObservedCall call(*this, "broadcast", count * size_of(dtype));
   meeting_->meet(*this, {call_text("broadcast", count, dtype), data, 0}, [&] {
     if (rank_ != root && count > 0)
@@ -135,6 +139,7 @@ std::unique_ptr<Work> FakeProcessGroup::broadcast(void* data, std::int64_t count
 }
 
 std::unique_ptr<Work> FakeProcessGroup::all_to_all(const void* send, void* recv, std::int64_t count, DType dtype) {
+  check_parts("all_to_all", count * size_of(dtype), {send, recv});
   const ObservedCall call(*this, "all_to_all", size() * count * size_of(dtype));
   const auto bytes = static_cast<std::size_t>(count * size_of(dtype));
   meeting_->meet(*this, {call_text("all_to_all", count, dtype), send, 0}, [&] {

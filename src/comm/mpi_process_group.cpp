@@ -84,6 +84,7 @@ int MpiProcessGroup::next_tag() {
 
 std::unique_ptr<Work> MpiProcessGroup::all_gather(const void* send, void* recv, std::int64_t count, DType dtype) {
   const std::int64_t bytes = count * size_of(dtype);
+  check_parts("all_gather", bytes, {send, recv});
   const ObservedCall call(*this, "all_gather", bytes * size_);
   auto* out = static_cast<std::byte*>(recv);
   if (send != out + rank_ * bytes && bytes > 0) std::memcpy(out + rank_ * bytes, send, static_cast<std::size_t>(bytes));
@@ -92,6 +93,7 @@ std::unique_ptr<Work> MpiProcessGroup::all_gather(const void* send, void* recv, 
 
 std::unique_ptr<Work> MpiProcessGroup::all_to_all(const void* send, void* recv, std::int64_t count, DType dtype) {
   const std::int64_t bytes = count * size_of(dtype);
+  check_parts("all_to_all", bytes, {send, recv});
   const ObservedCall call(*this, "all_to_all", bytes * size_);
   const auto* in = static_cast<const std::byte*>(send);
   auto* out = static_cast<std::byte*>(recv);
@@ -116,6 +118,7 @@ std::unique_ptr<Work> MpiProcessGroup::exchange_parts(MessageKind kind, const st
 std::unique_ptr<Work> MpiProcessGroup::reduce_scatter(void* send, void* recv, std::int64_t count, DType dtype,
                                                       ReduceOp op) {
   const std::int64_t bytes = count * size_of(dtype);
+  check_parts("reduce_scatter", bytes, {send, recv});
   const ObservedCall call(*this, "reduce_scatter", bytes * size_);
   return call.around(reduce_parts(MessageKind::reduce_scatter, send, bytes, recv, count, dtype, op));
 }
@@ -147,6 +150,7 @@ std::unique_ptr<Work> MpiProcessGroup::reduce_parts(MessageKind kind, void* send
 std::unique_ptr<Work> MpiProcessGroup::all_reduce(void* data, std::int64_t count, DType dtype, ReduceOp op) {
   constexpr std::int64_t kSmallBytes = 1 << 14;
   const std::int64_t bytes = count * size_of(dtype);
+  check_parts("all_reduce", bytes, {data});
   const ObservedCall call(*this, "all_reduce", bytes);
   if (size_ == 1) return call.around(std::make_unique<DoneWork>());
   // Floating-point sums show the order of the additions, which is local_reduce()'s alone.
@@ -174,6 +178,7 @@ std::unique_ptr<Work> MpiProcessGroup::all_reduce(void* data, std::int64_t count
 
 std::unique_ptr<Work> MpiProcessGroup::broadcast(void* data, std::int64_t count, DType dtype, int root) {
   const std::int64_t bytes = count * size_of(dtype);
+  check_parts("broadcast", bytes, {data});
   const ObservedCall call(*this, "broadcast", bytes);
   auto work = std::make_unique<MpiTreeWork>(*this);
   for (std::int64_t done = 0; done < bytes && size_ > 1;) {

@@ -104,6 +104,16 @@ void NcclFlights::observe(std::shared_ptr<CollectiveObserver> observer, const Pr
   base_time_ = observer_->now();
 }
 
+void NcclFlights::abandon() noexcept {
+  const auto leave = [](NcclFlight& flight) {
+    flight.start.release();
+    flight.done.release();
+  };
+  for (const auto& flight : flights_) leave(*flight);
+  for (const auto& flight : free_) leave(*flight);
+  base_.release();
+}
+
 const NcclFlight* NcclFlights::oldest_under_way() const {
   for (const auto& flight : flights_)
     if (!flight->queued || cudaEventQuery(flight->done.get()) != cudaSuccess) return flight.get();

@@ -41,6 +41,9 @@ class NcclFlights final : public Watched {
   // Waits for what is under way on `stream` and reports it to the observer until now.
   void observe(std::shared_ptr<CollectiveObserver> observer, const ProcessGroup& group, cudaStream_t stream);
 
+  // After a failure, when trouble() is not called any more: gives no event back to CUDA.
+  void abandon() noexcept;
+
   // A collective that takes longer than its limit, or an error that NCCL met in one of its threads.
   std::optional<std::string> trouble() override;
 

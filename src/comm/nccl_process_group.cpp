@@ -40,6 +40,13 @@ struct NcclJob {
     watch.add(neighbours);
   }
 
+  // The main thread has met an error and tells it itself. The watch asks CUDA nothing more, which might hold it, and
+  // with it those who want to leave it, for as long as a communicator is being aborted.
+  void leave_gpu_alone() {
+    watch.clear();
+    watch.add(neighbours);
+  }
+
   int device;
   std::function<void*()> current_stream;
   NcclOptions options;
@@ -58,31 +65,31 @@ class NcclProcessGroup final : public ProcessGroup {
 
   std::unique_ptr<Work> all_gather(const void* send, void* recv, std::int64_t count, DType dtype) override {
     const ncclDataType_t type = transfer_type(dtype);
-    return queue("all_gather", size() * count * size_of(dtype), [&] {
+    return queue("all_gather", count * size_of(dtype), {send, recv}, size(), [&] {
       return ncclAllGather(send, recv, static_cast<std::size_t>(count), type, raw(), stream_.get());
     });
   }
   std::unique_ptr<Work> reduce_scatter(void* send, void* recv, std::int64_t count, DType dtype, ReduceOp op) override {
     const ncclDataType_t type = reduction_type(dtype);
-    return queue("reduce_scatter", size() * count * size_of(dtype), [&] {
+    return queue("reduce_scatter", count * size_of(dtype), {send, recv}, size(), [&] {
       return ncclReduceScatter(send, recv, static_cast<std::size_t>(count), type, nccl_op(op), raw(), stream_.get());
     });
   }
   std::unique_ptr<Work> all_reduce(void* data, std::int64_t count, DType dtype, ReduceOp op) override {
     const ncclDataType_t type = reduction_type(dtype);
-    return queue("all_reduce", count * size_of(dtype), [&] {
+    return queue("all_reduce", count * size_of(dtype), {data}, 1, [&] {
       return ncclAllReduce(data, data, static_cast<std::size_t>(count), type, nccl_op(op), raw(), stream_.get());
     });
   }
   std::unique_ptr<Work> broadcast(void* data, std::int64_t count, DType dtype, int root) override {
     const ncclDataType_t type = transfer_type(dtype);
-    return queue("broadcast", count * size_of(dtype), [&] {
+    return queue("broadcast", count * size_of(dtype), {data}, 1, [&] {
       return ncclBroadcast(data, data, static_cast<std::size_t>(count), type, root, raw(), stream_.get());
     });
   }
   std::unique_ptr<Work> all_to_all(const void* send, void* recv, std::int64_t count, DType dtype) override {
     const ncclDataType_t type = transfer_type(dtype);
-    return queue("all_to_all", size() * count * size_of(dtype),
+    return queue("all_to_all", count * size_of(dtype), {send, recv}, size(),
                  [&] { return ncclAlltoAll(send, recv, static_cast<std::size_t>(count), type, raw(), stream_.get()); });
   }
   void barrier() override { all_true(true); }
@@ -102,8 +109,10 @@ class NcclProcessGroup final : public ProcessGroup {
   bool all_true(bool mine);
   void wait_on_host(cudaEvent_t event);
 
+  // Of `parts` times `bytes`, all of which each of `buffers` has.
   template <typename Call>
-  std::unique_ptr<Work> queue(const char* name, std::int64_t bytes, Call&& call);
+  std::unique_ptr<Work> queue(const char* name, std::int64_t bytes, std::initializer_list<const void*> buffers,
+                              int parts, Call&& call);
 
   std::shared_ptr<NcclJob> job_;
   std::shared_ptr<NcclCommunicator> comm_;
@@ -146,15 +155,22 @@ NcclProcessGroup::NcclProcessGroup(std::shared_ptr<NcclJob> job, std::shared_ptr
 }
 
 NcclProcessGroup::~NcclProcessGroup() {
+  const bool orderly = !comm_->failed() && std::uncaught_exceptions() == 0;
+  if (!orderly) job_->leave_gpu_alone();
   job_->watch.remove(flights_);
-  if (!comm_->failed() && std::uncaught_exceptions() == 0) return;
+  if (orderly) return;
   comm_->abort();
-  vote_.release();  // to free it would be to wait for all that is on the GPU
+  // What a collective that never ends holds is left to the end of the process: CUDA may wait for it in any call.
+  vote_.release();
+  stream_.release();
+  flights_.abandon();
 }
 
 template <typename Call>
-std::unique_ptr<Work> NcclProcessGroup::queue(const char* name, std::int64_t bytes, Call&& call) {
-  std::shared_ptr<NcclFlight> flight = flights_.begin(*this, name, bytes, callers_stream(), stream_.get());
+std::unique_ptr<Work> NcclProcessGroup::queue(const char* name, std::int64_t bytes,
+                                              std::initializer_list<const void*> buffers, int parts, Call&& call) {
+  check_parts(name, bytes, buffers);
+  std::shared_ptr<NcclFlight> flight = flights_.begin(*this, name, parts * bytes, callers_stream(), stream_.get());
   try {
     comm_->settle(call(), name, timeout(), activity());
   } catch (...) {
@@ -172,7 +188,7 @@ void NcclProcessGroup::wait_on_host(cudaEvent_t event) {
     if (state == cudaSuccess) return;
     if (state != cudaErrorNotReady) check_cuda(state, "a collective on the GPU");
     if (timer.seconds() * 1e3 > static_cast<double>(timeout().count())) {
-      job_->watch.remove(flights_);
+      job_->leave_gpu_alone();
       comm_->abort();
       throw CommunicationError(
           "rank {} of {} ranks waited {:g} s in {}; some rank did not come; --collective-timeout sets the limit",
@@ -209,13 +225,13 @@ bool NcclProcessGroup::takes_copy_engines() const {
 }
 
 std::shared_ptr<void> NcclProcessGroup::allocate(std::int64_t bytes) {
-  if (!takes_windows()) return allocate_plain(bytes);
+  if (!takes_windows()) return lend(allocate_plain(bytes), bytes);
   const Patience patience{timeout(), "the registration of memory"};
   if (auto memory = allocate_window(comm_, bytes, patience, [this](bool mine) { return all_true(mine); }))
-    return memory;
+    return lend(std::move(memory), bytes);
   windows_refused_ = true;
   log::info("NCCL has no symmetric memory for the group '{}' here: plain memory instead, which is slower", name());
-  return allocate_plain(bytes);
+  return lend(allocate_plain(bytes), bytes);
 }
 
 std::unique_ptr<ProcessGroup> NcclProcessGroup::split(int color, const GroupOptions& options) {

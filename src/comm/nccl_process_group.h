@@ -16,7 +16,8 @@ struct NcclOptions {
   // allocate() gives symmetric windows in groups for gathers and mixed traffic; copy engines move gathers out of them.
   bool windows = true;
   bool copy_engines = true;
-  // The same in groups for reductions, whose reduce-scatter is slower out of windows, but whose all-to-all is not.
+  // The same in groups for reductions. Good for an all-to-all; a reduce-scatter is slower where one of its buffers is
+  // in a window, so with this its memory should not come from allocate().
   bool reduce_windows = false;
   // The calls of the groups that come from split() queue their work and return; else NCCL starts a thread for each.
   bool blocking_calls = true;

@@ -10,8 +10,28 @@ namespace shoal::comm {
 
 std::shared_ptr<void> ProcessGroup::allocate(std::int64_t bytes) {
   constexpr std::align_val_t kAlignment{256};
-  return {::operator new(static_cast<std::size_t>(bytes), kAlignment),
-          [](void* memory) { ::operator delete(memory, kAlignment); }};
+  return lend({::operator new(static_cast<std::size_t>(bytes), kAlignment),
+               [](void* memory) { ::operator delete(memory, kAlignment); }},
+              bytes);
+}
+
+std::shared_ptr<void> ProcessGroup::lend(std::shared_ptr<void> memory, std::int64_t bytes) {
+  std::erase_if(lent_, [](const Lent& lent) { return lent.memory.expired(); });
+  const auto begin = reinterpret_cast<std::uintptr_t>(memory.get());
+  lent_.push_back({memory, begin, begin + static_cast<std::uintptr_t>(bytes)});
+  return memory;
+}
+
+void ProcessGroup::refuse_lent(const char* collective, std::int64_t bytes,
+                               std::initializer_list<const void*> buffers) const {
+  for (const void* buffer : buffers) {
+    const auto at = reinterpret_cast<std::uintptr_t>(buffer);
+    for (const Lent& lent : lent_)
+      SHOAL_CHECK(at < lent.begin || at >= lent.end || lent.memory.expired(), InternalError,
+                  "{} of {} bytes a rank at {} bytes into memory that group '{}' gave: there parts start at and hold "
+                  "multiples of {} bytes; pad them, or use memory of another kind",
+                  collective, bytes, at - lent.begin, name_, kGrain);
+  }
 }
 
 std::string ProcessGroup::describe() const {

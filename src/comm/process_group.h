@@ -10,6 +10,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <vector>
@@ -58,6 +59,8 @@ class ProcessGroup {
   // Collective over this group, with the same `bytes` on all its ranks. Memory of the group's device that its
   // collectives move fastest (NCCL: registered as a symmetric window), aligned to 256 bytes, its content undefined. It
   // is given back when the last copy of the pointer goes, which must be before the group does.
+  // There this group's collectives start on 16-byte boundaries and move a multiple of 16 bytes a rank; another call is
+  // an InternalError before anything is sent. NCCL's kernels for windows give wrong results for other parts.
   virtual std::shared_ptr<void> allocate(std::int64_t bytes);
 
   // Collective over this group. Ranks of one color form a new group, ordered by their rank here; it has this group's
@@ -85,11 +88,30 @@ class ProcessGroup {
  protected:
   // What a group that came from split() has from its parent and its options.
   void inherit(const ProcessGroup& parent, const GroupOptions& options);
+  // For allocate(): `memory` of `bytes`, which the group remembers while there is a copy of the pointer.
+  std::shared_ptr<void> lend(std::shared_ptr<void> memory, std::int64_t bytes);
+  // For collectives, which move `bytes` a rank from or to each of `buffers`: allocate()'s InternalError.
+  void check_parts(const char* collective, std::int64_t bytes, std::initializer_list<const void*> buffers) const {
+    if (!in_grains(bytes, buffers)) refuse_lent(collective, bytes, buffers);
+  }
 
  private:
+  struct Lent {
+    std::weak_ptr<void> memory;
+    std::uintptr_t begin, end;
+  };
+  static bool in_grains(std::int64_t bytes, std::initializer_list<const void*> buffers) {
+    auto bits = static_cast<std::uintptr_t>(bytes);
+    for (const void* buffer : buffers) bits |= reinterpret_cast<std::uintptr_t>(buffer);
+    return bits % kGrain == 0 || bytes == 0;
+  }
+  void refuse_lent(const char* collective, std::int64_t bytes, std::initializer_list<const void*> buffers) const;
+
+  static constexpr std::uintptr_t kGrain = 16;
   std::chrono::milliseconds timeout_ = std::chrono::minutes(10);
   std::string activity_, name_;
   std::shared_ptr<CollectiveObserver> observer_;
+  std::vector<Lent> lent_;
 };
 
 // Collective over `group` (host memory). Every rank's bytes, in rank order; sizes may differ.

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <future>
+#include <thread>
 
 namespace shoal::comm {
 namespace {
@@ -65,6 +66,22 @@ TEST(CollectiveWatch, EndsWithoutWaitingForItsPeriod) {
     CollectiveWatch watch(1h, [](const std::string&) {});
   }
   EXPECT_LT(std::chrono::steady_clock::now() - start, 10s);
+}
+
+TEST(CollectiveWatch, ThatIsClearedLooksAtNobody) {
+  std::atomic<int> alarms{0};
+  CollectiveWatch watch(1ms, [&](const std::string&) { ++alarms; });
+  Patient first, second, third;
+  watch.add(first);
+  watch.add(second);
+  watch.clear();
+  first.ill = second.ill = true;
+  const int looks = first.looks + second.looks;
+  watch.add(third);
+  while (third.looks < 3) std::this_thread::sleep_for(1ms);
+  EXPECT_EQ(first.looks + second.looks, looks);
+  EXPECT_EQ(alarms, 0);
+  watch.remove(third);
 }
 
 }  // namespace

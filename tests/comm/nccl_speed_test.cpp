@@ -34,25 +34,30 @@ class NcclSpeed : public testing::NcclTest {
     return {1e3 * timer.seconds() / kCalls, 1e6 * host / kCalls};
   }
 
+  static constexpr std::int64_t kMost = 436 << 20;  // a unit of Llama-8B in 16 bits; 14 and 61 MB: GPT-2 124M, 1.5B
+
   void print_group(const char* what, ProcessGroup& group) {
-    constexpr std::int64_t kMost = 436 << 20;
     const auto in = group.allocate(kMost), out = group.allocate(kMost);
-    check(cudaMemset(in.get(), 0, kMost));
+    print_memory(what, group, in.get(), out.get());
+  }
+
+  void print_memory(const char* what, ProcessGroup& group, void* in, void* out) {
+    check(cudaMemset(in, 0, kMost));
     for (const auto& [name, call] : {std::pair{"all_gather", Call::all_gather},
                                      {"all_to_all", Call::all_to_all},
                                      {"reduce_scatter", Call::reduce_scatter}}) {
       for (const std::int64_t whole : {std::int64_t{1} << 14, std::int64_t{14} << 20, std::int64_t{61} << 20, kMost}) {
-        const auto [ms, us] =
-            measure(group, call, static_cast<std::byte*>(in.get()), static_cast<std::byte*>(out.get()), whole);
+        const auto [ms, us] = measure(group, call, static_cast<std::byte*>(in), static_cast<std::byte*>(out), whole);
         if (control().rank() == 0)
-          std::printf("%-24s %-14s %9.3f MB  %8.3f ms  %7.1f GB/s  host %6.1f us\n", what, name,
+          std::printf("%-28s %-14s %9.3f MB  %8.3f ms  %7.1f GB/s  host %6.1f us\n", what, name,
                       static_cast<double>(whole) / (1 << 20), ms, static_cast<double>(whole) / ms / 1e6, us);
       }
     }
   }
 };
 
-// GB/s of the whole bytes: what of them crosses the links is (ranks - 1) / ranks.
+// GB/s of the whole bytes: what of them crosses the links is (ranks - 1) / ranks. all_to_all is what 16-bit gradients
+// go by; the reducing group's two rows show what windows would do for them, and to reduce_scatter.
 TEST_F(NcclSpeed, DISABLED_ByMemoryAndPolicy) {
   {
     const auto world = make_world({.windows = false});
@@ -65,6 +70,13 @@ TEST_F(NcclSpeed, DISABLED_ByMemoryAndPolicy) {
   const auto world = make_world();
   print_group("windows", *world->split(0, {.name = "windows"}));
   print_group("windows, copy engines", *world->split(0, {.name = "engines", .traffic = Traffic::gather}));
+  {
+    const auto reducing = make_world({.reduce_windows = true});
+    const auto group = reducing->split(0, {.name = "reduce", .traffic = Traffic::reduce});
+    const auto in = testing::plain_memory(kMost), out = testing::plain_memory(kMost);
+    print_memory("copy engines, plain memory", *group, in.get(), out.get());
+    print_memory("copy engines, result plain", *group, group->allocate(kMost).get(), out.get());
+  }
 }
 
 TEST_F(NcclSpeed, DISABLED_OfMakingGroups) {

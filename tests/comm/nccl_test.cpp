@@ -12,7 +12,8 @@ using testing::check;
 using testing::Values;
 
 const std::int64_t kCounts[] = {0, 1, 5, 1000, 5001, (1 << 16) + 3};
-constexpr std::int64_t kMostBytes = 4 * ((1 << 16) + 3) * 8;  // on four ranks
+const std::int64_t kAlignedCounts[] = {0, 16, 48, 1008, 5008, (1 << 16) + 16};  // of 16 bytes in every type
+constexpr std::int64_t kMostBytes = 4 * ((1 << 16) + 16) * 8;                   // on four ranks
 
 std::int64_t element(int rank, std::int64_t i) { return (i * 7 + rank * 3) % 11; }
 
@@ -122,10 +123,8 @@ class NcclCollectives : public testing::NcclTest {
     const auto plain_in = testing::plain_memory(kMostBytes), plain_out = testing::plain_memory(kMostBytes);
     for (const DType dtype : {DType::float64, DType::float32, DType::float16, DType::bfloat16, DType::int64,
                               DType::int32, DType::int16, DType::int8, DType::uint8, DType::boolean}) {
-      for (const std::int64_t count : kCounts) {
-        Bench(group, in, out, stream()).check_all(dtype, count);
-        Bench(group, plain_in, plain_out, stream()).check_all(dtype, count);
-      }
+      for (const std::int64_t count : kAlignedCounts) Bench(group, in, out, stream()).check_all(dtype, count);
+      for (const std::int64_t count : kCounts) Bench(group, plain_in, plain_out, stream()).check_all(dtype, count);
     }
   }
 };
@@ -147,6 +146,25 @@ TEST_F(NcclCollectives, OfGroupsOfOneAndTwoEqualOneRanksArithmetic) {
 TEST_F(NcclCollectives, OfGroupsWithSeveralRootsAndNonblockingCallsEqualOneRanksArithmetic) {
   const auto world = make_world({.ranks_per_root = 1, .blocking_calls = false});
   check_group(*world->split(0, {.name = "nonblocking", .traffic = Traffic::gather}));
+}
+
+TEST_F(NcclCollectives, InAllocatedMemoryTakeWholeGrainsOnly) {
+  const auto world = make_world();
+  const auto group = world->split(0, {.name = "shard", .traffic = Traffic::gather});
+  const auto plain = testing::plain_memory(1 << 16);
+  const auto memory = group->allocate(1 << 16);
+  auto* at = static_cast<std::byte*>(memory.get());
+  EXPECT_THROW(group->all_gather(at, plain.get(), 5, DType::float16), InternalError);
+  EXPECT_THROW(group->all_gather(plain.get(), at, 5, DType::float16), InternalError);
+  EXPECT_THROW(group->reduce_scatter(at, plain.get(), 3, DType::float32, ReduceOp::sum), InternalError);
+  EXPECT_THROW(group->all_to_all(at + 8, plain.get(), 4, DType::float32), InternalError);
+  EXPECT_THROW(group->all_reduce(at + 4, 4, DType::float32, ReduceOp::sum), InternalError);
+  EXPECT_THROW(group->broadcast(at + (1 << 16) - 1, 1, DType::uint8, 0), InternalError);
+  group->all_gather(plain.get(), plain.get(), 0, DType::float16)->wait();
+  world->broadcast(at + 4, 5, DType::uint8, 0)->wait();  // another group's: plain memory to this one
+  group->all_gather(at + 16 * group->rank(), at, 16, DType::uint8)->wait();
+  finish();
+  world->barrier();
 }
 
 TEST_F(NcclCollectives, StartAfterWhatTheCallerQueuedAndEndBeforeWhatComesNext) {

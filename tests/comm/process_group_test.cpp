@@ -199,6 +199,35 @@ TEST(ProcessGroupMemory, IsAlignedServesCollectivesAndOutlivesCopiesOfItsPointer
   });
 }
 
+TEST(ProcessGroupMemory, TakesWholeGrainsOfSixteenBytesFromSuchBoundaries) {
+  on_ranks([](ProcessGroup& group) {
+    const auto part = group.split(0, {.name = "part"});
+    const std::int64_t bytes = 4096;
+    const auto memory = part->allocate(bytes);
+    std::vector<std::byte> own(bytes);
+    auto* at = static_cast<std::byte*>(memory.get());
+    std::memset(at, 0, bytes);
+    EXPECT_THROW(part->all_gather(at, own.data(), 5, DType::bfloat16), InternalError);
+    EXPECT_THROW(part->all_gather(own.data(), at, 5, DType::bfloat16), InternalError);
+    EXPECT_THROW(part->reduce_scatter(at, own.data(), 3, DType::float32, ReduceOp::sum), InternalError);
+    EXPECT_THROW(part->all_to_all(own.data(), at + 8, 4, DType::float32), InternalError);
+    EXPECT_THROW(part->all_reduce(at + 4, 4, DType::float32, ReduceOp::sum), InternalError);
+    try {
+      part->broadcast(at + bytes - 1, 1, DType::uint8, 0);
+      ADD_FAILURE() << "no error";
+    } catch (const InternalError& error) {
+      EXPECT_NE(
+          std::string(error.what()).find("broadcast of 1 bytes a rank at 4095 bytes into memory that group 'part'"),
+          std::string::npos)
+          << error.what();
+    }
+    part->all_gather(at + 16 * part->rank(), at, 16, DType::uint8)->wait();
+    part->broadcast(at + 3, 0, DType::uint8, 0)->wait();  // nothing moves
+    group.broadcast(at + 3, 5, DType::uint8, 0)->wait();  // any other memory to the other group
+    part->broadcast(own.data() + 3, 5, DType::uint8, 0)->wait();
+  });
+}
+
 TEST(ProcessGroupSplit, PartsHaveTheirNameTheParentsLimitAndADescription) {
   on_ranks([](ProcessGroup& group) {
     group.set_timeout(std::chrono::milliseconds(12'345));
