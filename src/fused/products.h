@@ -15,14 +15,14 @@ namespace shoal::fused::products {
 // What cuBLASLt is asked to do beside multiplying. Where it is not, or has no algorithm, a kernel of ours follows.
 struct Epilogues {
   bool gelu = true;            // of the MLP's first product
-  bool gelu_gradient = false;  // of the second product's input: a kernel after it is faster by a third
-  bool bias_gradient = true;   // beside a weight's or that of the second product's input
+  bool gelu_gradient = false;  // of the second product's input
+  bool bias_gradient = false;  // beside a weight's or that of the second product's input
 };
 
 // Measured on H200 by the benchmarks of tests/fused, at 32768 x 768 and 8192 x 1600: gelu in the product takes 0.51 and
 // 0.54 ms against 0.54 and 0.55, but its gradient there makes a backward pass of 1.6 and 1.5 ms out of one of 1.2 and
 // 1.1. A bias's gradient costs more beside a weight's (0.39 ms against 0.37) than after it.
-inline constexpr Epilogues kFastest{.gelu = true, .gelu_gradient = false, .bias_gradient = false};
+inline constexpr Epilogues kFastest{};
 
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, const at::Tensor& residual,
                   WeightLayout layout);
