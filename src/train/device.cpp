@@ -25,7 +25,7 @@ at::Device choose_device(const std::string& wanted, int local_rank, int local_si
 }
 
 data::Batch to_device(const data::Batch& batch, at::Device device, std::optional<at::ScalarType> input_dtype) {
-  data::Batch there{batch.inputs.to(device), batch.targets.to(device)};
+  data::Batch there{batch.inputs.to(device), batch.targets.to(device), batch.predicted};
   if (input_dtype && there.inputs.is_floating_point()) there.inputs = there.inputs.to(*input_dtype);
   return there;
 }
