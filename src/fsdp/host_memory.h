@@ -19,8 +19,11 @@ namespace shoal::fsdp {
 // and writes back when it is loaded.
 std::byte* host_memory(const at::Tensor& tensor, StateDict& state);
 
-// Zeros on `device`, or with `on_host` in memory of the host, pinned where `device` is a GPU.
-at::Tensor zeros_on(at::Device device, bool on_host, std::int64_t numel, at::ScalarType dtype);
+// Zeros on `device`, or with `on_host` in memory of the host, pinned where `device` is a GPU that copies from it.
+at::Tensor zeros_on(at::Device device, bool on_host, std::int64_t numel, at::ScalarType dtype, bool copied = true);
+// Zeros in memory that only the host works on: in large pages where there are some, near the cores of the threads that
+// in_parallel() gives the same elements to.
+at::Tensor host_zeros(std::int64_t numel, at::ScalarType dtype);
 
 // Ends when what was queued for a device before record() is done.
 class DeviceMark {
@@ -34,6 +37,8 @@ class DeviceMark {
   void record(at::Device device);
   // Blocks the host; returns at once where nothing was recorded since the last wait.
   void wait();
+  // What this thread's current stream of `device` gets from now on waits for it; the host does not.
+  void hold_back(at::Device device) const;
 
  private:
   std::unique_ptr<c10::Event> event_;

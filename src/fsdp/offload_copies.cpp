@@ -1,0 +1,87 @@
+#include "fsdp/offload_copies.h"
+
+#include <ATen/core/grad_mode.h>
+#include <c10/core/DeviceGuard.h>
+#include <c10/core/StreamGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+#include <utility>
+
+#include "core/logging.h"
+
+namespace shoal::fsdp {
+namespace {
+
+// Shards of gradients on the device that wait for their copy: the copy of one, while the next is being summed.
+constexpr std::size_t kCopiesInFlight = 2;
+
+c10::Stream new_stream(at::Device device) {
+  return c10::impl::VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device, /*isHighPriority=*/false);
+}
+
+}  // namespace
+
+struct OffloadCopies::Streams {
+  explicit Streams(at::Device device) : to_host(new_stream(device)), to_device(new_stream(device)) {}
+  c10::Stream to_host, to_device;
+  DeviceMark ready;  // what to_host copies is computed
+  DeviceMark free;   // nobody reads any more what to_device overwrites
+};
+
+OffloadCopies::OffloadCopies(at::Device device)
+    : device_(device), streams_(device.is_cpu() ? nullptr : std::make_unique<Streams>(device)) {}
+
+OffloadCopies::~OffloadCopies() {
+  try {
+    for (Sent& sent : sent_) sent.copied->wait();
+  } catch (const std::exception& error) {
+    log::error("copies from the GPU did not end: {}", error.what());
+  }
+}
+
+void OffloadCopies::to_host(at::Tensor from, BufferPool& pool, const at::Tensor& to, DeviceMark& done) {
+  const at::NoGradGuard no_grad;
+  if (!streams_) {
+    to.copy_(from);
+    pool.release(std::move(from));
+    return;
+  }
+  streams_->ready.record(device_);
+  auto copied = std::make_unique<DeviceMark>();
+  {
+    const c10::StreamGuard on(streams_->to_host);
+    streams_->ready.hold_back(device_);
+    to.copy_(from, /*non_blocking=*/true);
+    done.record(device_);
+    copied->record(device_);
+  }
+  sent_.push_back({std::move(from), &pool, std::move(copied)});
+  take_back(kCopiesInFlight);
+}
+
+void OffloadCopies::take_back(std::size_t left) {
+  for (; sent_.size() > left; sent_.pop_front()) {
+    Sent& oldest = sent_.front();
+    oldest.copied->hold_back(device_);
+    oldest.pool->release(std::move(oldest.buffer));
+  }
+}
+
+void OffloadCopies::begin_to_device() {
+  if (streams_) streams_->free.record(device_);
+}
+
+void OffloadCopies::to_device(const at::Tensor& from, const at::Tensor& to, DeviceMark& done) {
+  const at::NoGradGuard no_grad;
+  if (!streams_) {
+    to.copy_(from);
+    return;
+  }
+  const c10::DeviceGuard here(device_);
+  const c10::StreamGuard on(streams_->to_device);
+  streams_->free.hold_back(device_);
+  to.copy_(from, /*non_blocking=*/true);
+  done.record(device_);
+}
+
+}  // namespace shoal::fsdp

@@ -1,0 +1,48 @@
+// Copies between a GPU and the host's pinned memory, beside the computation: on a stream of their own each way.
+//
+// Where the "device" is the CPU, which is for tests, they are done when the call returns.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <deque>
+#include <memory>
+#include <optional>
+
+#include "fsdp/buffer_pool.h"
+#include "fsdp/host_memory.h"
+
+namespace shoal::fsdp {
+
+class OffloadCopies {
+ public:
+  explicit OffloadCopies(at::Device device);
+  ~OffloadCopies();
+  OffloadCopies(const OffloadCopies&) = delete;
+  OffloadCopies& operator=(const OffloadCopies&) = delete;
+
+  // Copies `from`, on the device, to `to` after what the current stream has queued so far. `from` is a buffer of `pool`
+  // and goes back there once it can be written to in the order of the current stream. `done` ends with the copy.
+  void to_host(at::Tensor from, BufferPool& pool, const at::Tensor& to, DeviceMark& done);
+
+  // What the current stream has queued so far comes before the copies of to_device() that follow. They may be called by
+  // another thread, one at a time.
+  void begin_to_device();
+  // Copies `from`, on the host, to `to`. `done` ends with the copy.
+  void to_device(const at::Tensor& from, const at::Tensor& to, DeviceMark& done);
+
+ private:
+  struct Streams;
+  struct Sent {
+    at::Tensor buffer;
+    BufferPool* pool;
+    std::unique_ptr<DeviceMark> copied;
+  };
+  void take_back(std::size_t left);
+
+  at::Device device_;
+  std::unique_ptr<Streams> streams_;  // null for the CPU
+  std::deque<Sent> sent_;             // oldest first
+};
+
+}  // namespace shoal::fsdp
