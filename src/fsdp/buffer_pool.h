@@ -14,17 +14,33 @@ class BufferPool {
   // `pinned`: host memory that a GPU copies from and to by itself.
   explicit BufferPool(at::Device device, bool pinned = false) : device_(device), pinned_(pinned) {}
 
-  // A 1-D tensor of exactly `numel` elements with undefined content. It goes back by release().
+  // Bytes on the pool's device, the whole of their storage, that acquire() lends before it makes new ones.
+  void add(at::Tensor memory);
+
+  // A 1-D tensor of exactly `numel` elements with undefined content: of the free buffers the smallest that is large
+  // enough, of equal ones the first, so that ranks which acquire and release alike get the same. It goes back by
+  // release().
   at::Tensor acquire(std::int64_t numel, at::ScalarType dtype);
   void release(at::Tensor buffer);
 
-  std::int64_t bytes() const { return bytes_; }  // of all buffers, lent or free
+  // Which of the memory given to add() `buffer` has, counted from 0; -1 for memory that acquire() made.
+  int place(const at::Tensor& buffer) const;
+  std::int64_t bytes() const;         // of all buffers, lent or free
+  int made() const { return made_; }  // by acquire(), where nothing free was large enough
 
  private:
+  struct Slot {
+    at::Tensor memory;
+    int place;
+    bool lent = false;
+  };
+  std::size_t insert(Slot slot);
+  const Slot& slot_of(const at::Tensor& buffer) const;
+
   at::Device device_;
   bool pinned_;
-  std::vector<at::Tensor> free_;  // of bytes, smallest first
-  std::int64_t bytes_ = 0;
+  std::vector<Slot> slots_;  // smallest first, of equal ones in the order in which they came
+  int added_ = 0, made_ = 0;
 };
 
 }  // namespace shoal::fsdp

@@ -1,79 +1,108 @@
 // The gradients of one flat parameter on their way from autograd to the optimizer: collected into a whole gradient of
-// all its parameters, reduce-scattered, and the shards of several run()s added up.
+// all its parameters, summed over the shard group, and the shards of several run()s added up.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "comm/device_mesh.h"
 #include "fsdp/buffer_pool.h"
+#include "fsdp/gradient_exchange.h"
 #include "fsdp/gradient_sum.h"
 #include "fsdp/host_memory.h"
 #include "fsdp/mixed_precision.h"
+#include "fsdp/replica_sum.h"
 #include "shard/shard_layout.h"
 
 namespace shoal::fsdp {
 
+struct GradientPools {
+  BufferPool& sent;      // for whole gradients, on the device
+  BufferPool& received;  // for what ranks get of them
+  BufferPool& device;    // for shards, and for whole gradients that wait for later run()s
+  BufferPool& masters;   // where the masters are: `device` itself, or another pool on the host
+};
+
 class FlatGradient {
  public:
   struct Options {
-    bool deterministic = false;  // zeros get a plus sign, replicas are summed in each run(), run()s in a binary tree
+    bool deterministic = false;  // zeros get a plus sign, replicas are summed in each run(), all sums in fixed trees
     bool scatters = true;        // false: the shard group is one rank, and the whole gradient is the shard
   };
-  // All outlive this. `whole_pool` has buffers on the device, `shard_pool` where the masters are.
-  FlatGradient(const ShardLayout& layout, const FlatDtypes& dtypes, comm::DeviceMesh& mesh, BufferPool& whole_pool,
-               BufferPool& shard_pool, Options options);
+  // All outlive this.
+  FlatGradient(const ShardLayout& layout, const FlatDtypes& dtypes, comm::DeviceMesh& mesh, const GradientPools& pools,
+               Options options);
 
+  // The run() that begins does not reduce: until the next reduction gradients are added up whole, in dtypes.reduced.
+  // The same on all ranks, whatever gradients come on each.
+  void keep_whole() { keeps_whole_ = true; }
+  bool keeps_whole() const { return keeps_whole_; }
   // A backward pass begins: one gradient of each tensor of the layout is to come.
   void expect();
   std::size_t missing() const { return missing_; }
   // `gradient` of tensor `index`. Added to what earlier passes left unreduced.
   void collect(std::size_t index, const at::Tensor& gradient);
 
+  // Which of the memory given to pools.sent the whole gradient has; -1 for other memory, and without one.
+  int place() const;
+  // Moves the whole gradient, if need be makes one, where no rank has memory given to pools.sent.
+  void leave_place();
+
   // Collective over the shard group. What was collected since the last reduction; tensors without a gradient count as
-  // zero. finish_reduce() must follow, which with `sum_replicas` is collective over the replicate group as well.
+  // zero. finish_reduce() must follow, which with `sum_replicas` begins a collective of the replicate group as well;
+  // finish_replica_sum(), or anything that asks for the gradient, waits for that.
   void start_reduce();
   void finish_reduce(bool sum_replicas);
+  void finish_replica_sum();
 
+  // Collective over the replicate group where run() left the sum to this. value() waits for it.
+  void start_replica_sum();
   // Summed over all run()s and ranks, on the masters' device and in their type; undefined where there is none yet.
-  // Collective over the replicate group where run() left that sum to this. OptionError where gradients were collected
-  // but not reduced.
+  // Collective over the replicate group where neither run() nor start_replica_sum() saw to it. OptionError where
+  // gradients were collected but not reduced.
   const at::Tensor& value();
   void drop();  // everything
 
-  // Bytes of the whole gradient, while there is one.
+  // Bytes of the whole gradient where run()s keep it.
   std::int64_t whole_bytes() const;
-  at::ScalarType reduced_dtype() const { return dtypes_.reduced; }
+  // Bytes that a reduction sends from, and that it receives in where it does; 0 where the shard group is one rank.
+  std::int64_t sent_bytes() const;
+  std::int64_t received_bytes() const;
+  const FlatDtypes& dtypes() const { return dtypes_; }
 
  private:
-  void make_whole();
-  void all_reduce(const at::Tensor& shard);
-  void accumulate(at::Tensor shard, bool sum_replicas);
+  bool offloaded() const { return &pools_.masters != &pools_.device; }
+  BufferPool& whole_pool();
+  void make_whole(bool plain);
+  at::Tensor reduced_shard();
+  void begin_replica_sum_of(at::Tensor shard);
   void keep(at::Tensor shard);
   void settle();
-  void sum_over_replicas();
 
   const ShardLayout* layout_;
   FlatDtypes dtypes_;
-  comm::DeviceMesh* mesh_;
-  BufferPool* whole_pool_;
-  BufferPool* shard_pool_;
+  int replicas_;
+  GradientPools pools_;
   Options options_;
 
   std::vector<char> arrived_;  // in this backward pass
   std::vector<char> held_;     // in whole_
   std::size_t missing_ = 0;
-  at::Tensor whole_, incoming_;  // incoming_: this rank's shard of the reduction on its way
-  std::unique_ptr<comm::Work> reducing_;
+  bool keeps_whole_ = false;
+  bool plain_ = false;  // whole_ is of pools_.device
+  at::Tensor whole_;
+  std::optional<GradientExchange> exchange_;  // where the shard group has more than one rank
 
+  ReplicaSum replica_sum_;
+  at::Tensor summing_;   // a shard whose sum over the replicas is under way, not yet in sum_
   at::Tensor arriving_;  // a shard on its way to the host
   DeviceMark arrival_;
   GradientSum sum_;
-  bool replicas_summed_ = true;  // sum_ holds the sum over the replicate group
+  bool replicas_summed_ = true;  // sum_ and summing_ hold, or get, the sum over the replicate group
 };
 
 }  // namespace shoal::fsdp

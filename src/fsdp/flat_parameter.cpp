@@ -44,7 +44,7 @@ FlatParameter::FlatParameter(torch_internals::StorageOwner& owner, Unit& unit, s
       unit_(&unit),
       parameters_(std::move(parameters)),
       mesh_(&context.mesh),
-      pool_(&context.device_pool),
+      pool_(&context.buffers.parameters(unit)),
       dtypes_(flat_dtypes(parameters_[0].tensor.scalar_type(), context.options)),
       layout_(layout_of(parameters_, context.mesh)) {
   const at::NoGradGuard no_grad;
@@ -52,9 +52,12 @@ FlatParameter::FlatParameter(torch_internals::StorageOwner& owner, Unit& unit, s
   for (std::size_t i = 0; i < parameters_.size(); ++i) take_over(i, context.initial_values);
   master_changed();
   if (!parameters_[0].tensor.requires_grad()) return;
+  UnitBuffers& buffers = context.buffers;
   const bool on_device = master_.device() == flat().device();
+  const GradientPools pools{buffers.gradients(unit), buffers.received(unit), buffers.device(),
+                            on_device ? buffers.device() : buffers.host()};
   gradients_ = std::make_unique<FlatGradient>(
-      layout_, dtypes_, *mesh_, context.device_pool, on_device ? context.device_pool : context.host_pool,
+      layout_, dtypes_, *mesh_, pools,
       FlatGradient::Options{.deterministic = context.options.deterministic, .scatters = mesh_->shard_size() > 1});
 }
 
@@ -65,12 +68,29 @@ void FlatParameter::make_shards(const FullyShardOptions& options) {
   const bool host_master = options.offload != Offload::none && !device.is_cpu();
   const bool host_compute = host_master && options.offload == Offload::params;
   permanent_ = mesh_->shard_size() == 1 && !host_compute;
-  compute_ = zeros_on(device, host_compute, layout_.shard_numel(), dtypes_.params);
-  const bool same = dtypes_.masters == dtypes_.params && host_master == host_compute;
-  master_ = same ? compute_ : zeros_on(device, host_master, layout_.shard_numel(), dtypes_.masters);
+  master_ = zeros_on(device, host_master, layout_.shard_numel(), dtypes_.masters);
+  if (dtypes_.masters == dtypes_.params && host_master == host_compute)
+    compute_ = master_;
+  else if (host_compute || permanent_)
+    compute_ = zeros_on(device, host_compute, layout_.shard_numel(), dtypes_.params);
   if (!permanent_) return;
   unsharded_ = compute_;
   lend_memory(unsharded_.data_ptr());
+}
+
+std::int64_t FlatParameter::placeable_bytes() const {
+  if (compute_.defined()) return 0;
+  return layout_.shard_numel() * static_cast<std::int64_t>(c10::elementSize(dtypes_.params));
+}
+
+void FlatParameter::place_shard(const at::Tensor& memory) {
+  compute_ = memory.view(dtypes_.params);
+  master_changed();
+}
+
+std::int64_t FlatParameter::whole_bytes() const {
+  if (permanent_) return 0;
+  return layout_.padded_numel() * static_cast<std::int64_t>(c10::elementSize(dtypes_.params));
 }
 
 void FlatParameter::take_over(std::size_t index, const InitialValues& initial_values) {
@@ -112,7 +132,7 @@ void FlatParameter::reshard() {
 }
 
 void FlatParameter::master_changed() {
-  if (compute_.is_same(master_)) return;
+  if (!compute_.defined() || compute_.is_same(master_)) return;
   const at::NoGradGuard no_grad;
   upload_.wait();
   compute_.copy_(master_);

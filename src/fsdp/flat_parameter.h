@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "comm/device_mesh.h"
-#include "fsdp/buffer_pool.h"
 #include "fsdp/flat_gradient.h"
 #include "fsdp/fully_shard.h"
 #include "fsdp/torch_internals.h"
+#include "fsdp/unit_buffers.h"
 #include "shard/shard_layout.h"
 #include "shard/state_dict.h"
 
@@ -34,8 +34,7 @@ struct ModuleParameter {
 // What the flat parameters of a module share.
 struct FlatContext {
   comm::DeviceMesh& mesh;
-  BufferPool& device_pool;
-  BufferPool& host_pool;  // for shards of gradients, where the options keep them on the host
+  UnitBuffers& buffers;
   const FullyShardOptions& options;
   const InitialValues& initial_values;
 };
@@ -62,6 +61,12 @@ class FlatParameter final : public torch_internals::StorageUser {
   const at::Tensor& gathered_shard() const { return compute_; }
   // Its gradient, summed over all micro-steps and ranks; undefined where there is none yet. See FlatGradient::value().
   const at::Tensor& gradient();
+
+  // What place_shard(), which must follow before anything is gathered, wants memory for: the elements that this rank
+  // sends; 0 where they have some already. The memory may be of the shard group.
+  std::int64_t placeable_bytes() const;
+  void place_shard(const at::Tensor& memory);
+  std::int64_t whole_bytes() const;  // that the whole buffer has between unshard and reshard; 0 for a permanent one
 
   // Whether the whole buffer always has memory: unshard and reshard do nothing.
   bool permanent() const { return permanent_; }

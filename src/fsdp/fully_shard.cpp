@@ -131,6 +131,7 @@ std::unique_ptr<FullyShardedModule> fully_shard(std::shared_ptr<Module> module, 
   for (const std::string& fqn : plan.unit_fqns)
     if (const auto unit = plan.units.find(fqn); unit != plan.units.end())
       runtime->add_unit(fqn, unit->second, initial_values);
+  runtime->prepare();
   auto state = std::make_unique<ModuleState>(module, *runtime, policy.text(), std::move(plan.aliases));
   if (options.deferred_init) options.deferred_init->fill_rest();
   state->place_buffers(device);

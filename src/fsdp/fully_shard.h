@@ -45,7 +45,7 @@ bool reshards_after_forward(Strategy strategy);
 // parameters) whatever is set here.
 struct MixedPrecisionPolicy {
   std::optional<at::ScalarType> param_dtype;   // parameters as operators see them, and what is all-gathered
-  std::optional<at::ScalarType> reduce_dtype;  // gradients in the reduce-scatter; unset: that of the parameters
+  std::optional<at::ScalarType> reduce_dtype;  // what gradients are summed in; unset: as param_dtype, at least fp32
   std::optional<at::ScalarType> buffer_dtype;  // floating buffers
 };
 
@@ -123,8 +123,8 @@ class FullyShardedModule {
 
   std::string print() const;             // the module tree with its units, as --print-model shows it
   std::int64_t parameter_count() const;  // elements of all parameters, tied ones once
-  // What the tensors are, for a line at start: "parameters bfloat16, masters float32, gradients reduced in float32,
-  // buffers float32".
+  // What the tensors are, for a line at start: "parameters bfloat16, masters float32, gradients bfloat16 on the wire,
+  // summed in float32, buffers float32".
   std::string dtypes() const;
 
   Runtime& runtime() { return *runtime_; }

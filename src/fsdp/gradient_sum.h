@@ -20,6 +20,9 @@ class GradientSum {
   bool empty() const { return parts_.empty(); }
   // Takes over `term`, a buffer of the pool of any floating type.
   void add(at::Tensor term);
+  // The sum so far, where the next term is simply added to it, so that whoever makes the term may do that itself;
+  // undefined for a tree, and where there is no term yet.
+  at::Tensor running() const { return tree_ || parts_.empty() ? at::Tensor() : parts_[0].sum; }
   // Adds up what is left to add; undefined where there was no term. A tree takes no more terms after it: InternalError.
   const at::Tensor& value();
   void clear();

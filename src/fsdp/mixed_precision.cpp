@@ -25,8 +25,13 @@ FlatDtypes flat_dtypes(at::ScalarType module, const FullyShardOptions& options) 
   types.module = module;
   types.params = policy.param_dtype.value_or(module);
   types.masters = is_16_bit(module) ? at::kFloat : module;
-  types.reduced = policy.reduce_dtype.value_or(options.deterministic ? types.masters : types.params);
+  const at::ScalarType exact = is_16_bit(types.params) ? at::kFloat : types.params;
+  types.reduced = policy.reduce_dtype.value_or(options.deterministic ? types.masters : exact);
   return types;
+}
+
+at::ScalarType FlatDtypes::sent() const {
+  return c10::elementSize(reduced) > c10::elementSize(params) ? params : reduced;
 }
 
 void check_mixed_precision(const FullyShardOptions& options) {

@@ -12,10 +12,15 @@ struct FlatDtypes {
   at::ScalarType module;   // as the module was built
   at::ScalarType params;   // what operators see and what is all-gathered
   at::ScalarType masters;  // what the optimizer works on: float64 for a float64 module, else float32
-  at::ScalarType reduced;  // the whole gradient, and what is reduce-scattered
+  at::ScalarType reduced;  // what gradients are summed in, over ranks and over run()s that keep them whole
+
+  // What the gradient of one backward pass is sent in. Autograd's gradients are of the parameters' type: where
+  // `reduced` holds all its values and is wider, sending these and adding them up in `reduced` gives the same bits.
+  at::ScalarType sent() const;
 };
 
-// Integers stay what they are. Deterministic sums are reduced in the masters' type unless the policy names another.
+// Integers stay what they are. Unless the policy names another type, gradients are summed in that of the parameters,
+// but in float32 for 16-bit ones, and deterministic sums in that of the masters.
 FlatDtypes flat_dtypes(at::ScalarType module, const FullyShardOptions& options);
 
 // OptionError for a type that is no type to train in, and for deterministic sums that would be rounded to 16 bits

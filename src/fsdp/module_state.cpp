@@ -97,20 +97,25 @@ void ModuleState::place_buffers(at::Device device) const {
 }
 
 std::string ModuleState::dtypes() const {
-  std::set<std::string_view> parameters, masters, reduced, floating_buffers;
+  std::set<std::string_view> parameters, masters, sent, summed, floating_buffers;
   const auto add = [](std::set<std::string_view>& names, at::ScalarType type) {
     names.insert(name_of(dtype_of(type)));
   };
   runtime_->for_each_flat([&](const FlatParameter& flat) {
     for (const ModuleParameter& p : flat.parameters()) add(parameters, p.tensor.scalar_type());
     add(masters, flat.master().scalar_type());
-    if (const FlatGradient* gradient = flat.gradients()) add(reduced, gradient->reduced_dtype());
+    if (!flat.trained()) return;
+    add(sent, flat.dtypes().sent());
+    add(summed, flat.dtypes().reduced);
   });
   for (const auto& [fqn, buffer] : buffers())
     if (buffer.is_floating_point()) add(floating_buffers, buffer.scalar_type());
   std::string text =
       fmt::format("parameters {}, masters {}", fmt::join(parameters, " and "), fmt::join(masters, " and "));
-  if (!reduced.empty()) text += fmt::format(", gradients reduced in {}", fmt::join(reduced, " and "));
+  if (!summed.empty() && sent == summed) text += fmt::format(", gradients reduced in {}", fmt::join(summed, " and "));
+  if (sent != summed)
+    text +=
+        fmt::format(", gradients {} on the wire, summed in {}", fmt::join(sent, " and "), fmt::join(summed, " and "));
   if (!floating_buffers.empty()) text += fmt::format(", buffers {}", fmt::join(floating_buffers, " and "));
   return text;
 }
@@ -124,6 +129,7 @@ void ModuleState::check_dtypes() const {
     for (const ModuleParameter& p : flat.parameters())
       check("parameter", p.fqn, p.tensor.scalar_type(), flat.dtypes().params);
     check("the master of unit", flat.unit().name(), flat.master().scalar_type(), flat.dtypes().masters);
+    check("what is gathered of unit", flat.unit().name(), flat.gathered_shard().scalar_type(), flat.dtypes().params);
   });
   const std::optional<at::ScalarType> type = runtime_->options().mixed_precision.buffer_dtype;
   for (const auto& [fqn, buffer] : buffers())

@@ -25,9 +25,9 @@ constexpr std::size_t kReductionsInFlight = 2;
 Runtime::Runtime(comm::DeviceMesh& mesh, const FullyShardOptions& options, at::Device device)
     : mesh_(&mesh),
       options_(options),
-      pool_(device),
-      host_pool_(at::kCPU, !device.is_cpu()),
+      buffers_(device),
       order_(mesh.world(), unit_names_),
+      schedule_(units_, order_, mesh.shard(), options),
       recompute_(make_recompute(options.activation_checkpoint, device)),
       trace_(make_unit_trace(options.trace, mesh, device)) {}
 
@@ -39,7 +39,7 @@ void Runtime::add_unit(const std::string& fqn, const std::vector<ModuleParameter
   std::map<std::pair<at::ScalarType, bool>, std::vector<ModuleParameter>> kinds;
   for (const ModuleParameter& p : parameters) kinds[{p.tensor.scalar_type(), p.tensor.requires_grad()}].push_back(p);
   for (auto& [kind, members] : kinds) {
-    const FlatContext context{*mesh_, pool_, host_pool_, options_, initial_values};
+    const FlatContext context{*mesh_, buffers_, options_, initial_values};
     unit->flats().push_back(std::make_unique<FlatParameter>(*this, *unit, std::move(members), context));
     FlatParameter& flat = *unit->flats().back();
     if (!flat.trained()) continue;
@@ -50,6 +50,11 @@ void Runtime::add_unit(const std::string& fqn, const std::vector<ModuleParameter
   unit_names_.push_back(unit->name());
   if (recompute_) recompute_->add_unit(*unit);
   units_.push_back(std::move(unit));
+}
+
+// While reductions are on their way, the next unit's gradients are collected.
+void Runtime::prepare() {
+  buffers_.reserve(units_, *mesh_, {schedule_.most_whole(), kReductionsInFlight + 1, kReductionsInFlight});
 }
 
 void Runtime::set_requires_gradient_sync(bool sync) {
@@ -74,6 +79,15 @@ bool Runtime::intercepts() const {
   return comes_and_goes;
 }
 
+// Passes of one kind are expected to use the same units, and the same memory, in the same order.
+int Runtime::kind_of_run() const {
+  enum { evaluation, training, keeping, reducing_kept };
+  if (!at::GradMode::is_enabled()) return evaluation;
+  if (!sync_) return keeping;
+  const bool kept = std::any_of(units_.begin(), units_.end(), [](const auto& unit) { return unit->keeps_gradients(); });
+  return kept ? reducing_kept : training;
+}
+
 void Runtime::run(const std::function<void()>& body) {
   SHOAL_CHECK(!running_, InternalError, "FullyShardedModule::run() inside run()");
   SHOAL_CHECK(!broken_, CommunicationError,
@@ -82,7 +96,9 @@ void Runtime::run(const std::function<void()>& body) {
   failure_ = nullptr;
   try {
     if (trace_) trace_->begin_run();
-    order_.begin(at::GradMode::is_enabled() ? (sync_ ? 1 : 2) : 0);
+    order_.begin(kind_of_run());
+    for (const auto& unit : units_)
+      if (!sync_) unit->keep_gradients();
     {
       std::optional<InterceptScope> intercept;
       if (intercepts()) intercept.emplace();
@@ -90,7 +106,7 @@ void Runtime::run(const std::function<void()>& body) {
       run_body(body);
     }
     order_.finish();
-    reshard_all();
+    schedule_.reshard_all();
     if (trace_) trace_->end_run();
   } catch (const CommunicationError&) {
     abort_run(true);
@@ -129,51 +145,14 @@ void Runtime::before_operator(std::span<torch_internals::StorageUser* const> use
 }
 
 void Runtime::use(Unit& unit) {
-  if (&unit == active_ || (unit.is_root() && unit.unsharded())) return;
+  if (&unit == schedule_.active() || (unit.is_root() && unit.unsharded())) return;
   SHOAL_CHECK(running_, OptionError,
               "FSDP unit '{}' is used inside the run() of another module: call it in its own FullyShardedModule::run()",
               unit.name());
   const NoInterceptScope quiet;
   notice_backward();
   order_.happened({UnitEvent::use, unit.index()});
-  mesh_->shard().set_activity(unit.unshard_label());
-  unit.unshard();
-  if (!unit.is_root()) {
-    active_ = &unit;
-    if (std::find(live_.begin(), live_.end(), &unit) == live_.end()) live_.push_back(&unit);
-    reshard_idle();
-  }
-  prefetch();
-}
-
-bool Runtime::may_reshard(const Unit& unit) const {
-  if (&unit == active_ || unit.last_operator == operator_) return false;  // the operator about to run may need it
-  if (backward_pass_ >= 0) return unit.finished;  // its gradients are still to come from operators that read it
-  return options_.reshard_after_forward;
-}
-
-void Runtime::reshard_idle() {
-  const auto next = order_.upcoming();
-  const int next_unit = !next.empty() && next[0].kind == UnitEvent::use ? next[0].unit : -1;
-  std::erase_if(live_, [&](Unit* unit) {
-    if (!may_reshard(*unit) || unit->index() == next_unit) return false;
-    unit->reshard();
-    return true;
-  });
-}
-
-void Runtime::prefetch() {
-  int depth = backward_pass_ >= 0 ? options_.backward_prefetch : options_.forward_prefetch;
-  for (const UnitEvent& event : order_.upcoming()) {
-    if (depth == 0 || event.kind == UnitEvent::end) return;
-    if (event.kind != UnitEvent::use) continue;
-    Unit& unit = *units_[static_cast<std::size_t>(event.unit)];
-    if (!unit.unsharded()) {
-      mesh_->shard().set_activity(unit.unshard_label());
-      unit.start_unshard();
-    }
-    --depth;
-  }
+  schedule_.use(unit, {backward_pass_ >= 0, operator_});
 }
 
 // A backward pass has no beginning that can be hooked: it is noticed at its first operator or gradient.
@@ -196,21 +175,19 @@ void Runtime::gradient_arrived(FlatParameter& flat, std::size_t index) {
   if (!flat.unit().gradients_missing()) finish_backward_of(flat.unit());
 }
 
-void Runtime::reduce(Unit& unit) {
-  order_.happened({UnitEvent::reduce, unit.index()});
+void Runtime::start_reduction(Unit& unit) {
+  if (reductions_.size() == kReductionsInFlight) finish_oldest_reduction();
   mesh_->reduce().set_activity(unit.reduce_label());
   unit.start_reduce();
   reductions_.push_back(&unit);
-  if (reductions_.size() > kReductionsInFlight) finish_oldest_reduction();
 }
 
+// Ranks agree on when that is also where nothing is sent: what they have in memory must be alike.
 void Runtime::finish_backward_of(Unit& unit) {
   unit.finished = true;
-  if (sync_) reduce(unit);
-  if (unit.is_root()) return;  // the root stays whole: in backward it is used first and last
-  unit.reshard();
-  std::erase(live_, &unit);
-  if (active_ == &unit) active_ = nullptr;
+  order_.happened({UnitEvent::reduce, unit.index(), unit.gradient_place()});
+  if (sync_) start_reduction(unit);
+  schedule_.finish(unit);
 }
 
 void Runtime::finish_oldest_reduction() {
@@ -219,24 +196,25 @@ void Runtime::finish_oldest_reduction() {
   mesh_->replicate().set_activity(unit.all_reduce_label());
   if (trace_) trace_->pause();
   unit.finish_reduce(all_reduce_);
+  if (replica_sum_of_) replica_sum_of_->finish_replica_sum();
+  replica_sum_of_ = &unit;
   if (trace_) trace_->resume();
 }
 
 // Units with unused parameters are reduced now, in the order of the units, with what earlier passes kept and zeros for
-// what never came.
+// what never came. Which ranks hold some of their gradients, and since when, may differ, so these are sent from memory
+// that need not be the same on all of them.
 void Runtime::end_backward() {
   const NoInterceptScope quiet;
   for (const auto& unit : units_)
-    if (!unit->finished) finish_backward_of(*unit);
+    if (!unit->finished) {
+      if (sync_) unit->leave_gradient_place();
+      finish_backward_of(*unit);
+    }
   if (trace_) trace_->end_backward();
   while (!reductions_.empty()) finish_oldest_reduction();
+  if (replica_sum_of_) std::exchange(replica_sum_of_, nullptr)->finish_replica_sum();
   backward_pass_ = -1;
-}
-
-void Runtime::reshard_all() {
-  active_ = nullptr;
-  live_.clear();
-  for (const auto& unit : units_) unit->reshard();
 }
 
 void Runtime::abort_run(bool peers_lost) noexcept {
@@ -247,7 +225,8 @@ void Runtime::abort_run(bool peers_lost) noexcept {
   if (peers_lost) return;  // buffers may still be written by messages on their way
   try {
     reductions_.clear();  // drop_gradients() waits for what is on its way
-    reshard_all();
+    replica_sum_of_ = nullptr;
+    schedule_.reshard_all();
     drop_gradients();
   } catch (const std::exception& error) {
     broken_ = true;
@@ -261,11 +240,18 @@ void Runtime::summon_full_params(const std::function<void()>& body, bool write_b
   try {
     body();
   } catch (...) {
-    reshard_all();
+    schedule_.reshard_all();
     throw;
   }
   if (write_back) for_each_flat([](FlatParameter& flat) { flat.keep_shard_of_unsharded(); });
-  reshard_all();
+  schedule_.reshard_all();
+}
+
+void Runtime::start_replica_sums() {
+  for (const auto& unit : units_) {
+    mesh_->replicate().set_activity(unit->all_reduce_label());
+    unit->start_replica_sum();
+  }
 }
 
 void Runtime::drop_gradients() {

@@ -10,12 +10,13 @@
 #include <vector>
 
 #include "comm/device_mesh.h"
-#include "fsdp/buffer_pool.h"
 #include "fsdp/fully_shard.h"
 #include "fsdp/recompute.h"
 #include "fsdp/torch_internals.h"
 #include "fsdp/unit.h"
+#include "fsdp/unit_buffers.h"
 #include "fsdp/unit_order.h"
+#include "fsdp/unit_schedule.h"
 #include "fsdp/unit_trace.h"
 
 namespace shoal::fsdp {
@@ -28,19 +29,25 @@ class Runtime final : public torch_internals::StorageOwner {
   // Building. Takes the values of `parameters` over into a unit named `fqn`; they are of any mix of dtypes.
   void add_unit(const std::string& fqn, const std::vector<ModuleParameter>& parameters,
                 const InitialValues& initial_values);
+  // Once, after the last unit. Collective over the mesh: gets the memory that run()s use.
+  void prepare();
 
   void run(const std::function<void()>& body);
   void set_requires_gradient_sync(bool sync);
   void set_requires_all_reduce(bool all_reduce) { all_reduce_ = all_reduce; }
   void summon_full_params(const std::function<void()>& body, bool write_back);
   void drop_gradients();
+  // Collective over the mesh. The sums over replicas that run()s left to whoever asks for a gradient are begun, all of
+  // them, so that waiting for the first does not hold the others up.
+  void start_replica_sums();
 
   comm::DeviceMesh& mesh() const { return *mesh_; }
   const FullyShardOptions& options() const { return options_; }
   const std::vector<std::unique_ptr<Unit>>& units() const { return units_; }
   std::int64_t unsynced_gradient_bytes() const;
   UnitTrace* unit_trace() const { return trace_.get(); }  // null where the options have no trace
-  std::int64_t pool_bytes() const { return pool_.bytes() + host_pool_.bytes(); }
+  std::int64_t pool_bytes() const { return buffers_.bytes(); }
+  int unplanned_buffers() const { return buffers_.unplanned(); }  // see UnitBuffers
   template <typename F>
   void for_each_flat(F&& each) const {
     for (const auto& unit : units_)
@@ -50,28 +57,26 @@ class Runtime final : public torch_internals::StorageOwner {
   void before_operator(std::span<torch_internals::StorageUser* const> users) override;
 
  private:
+  int kind_of_run() const;
   void run_body(const std::function<void()>& body);
   void use(Unit& unit);
   void notice_backward();
   void gradient_arrived(FlatParameter& flat, std::size_t index);
   bool intercepts() const;
   void finish_backward_of(Unit& unit);
-  void reduce(Unit& unit);
+  void start_reduction(Unit& unit);
   void finish_oldest_reduction();
   void end_backward();
-  void reshard_idle();
-  bool may_reshard(const Unit& unit) const;
-  void prefetch();
-  void reshard_all();
   void abort_run(bool peers_lost) noexcept;
 
   comm::DeviceMesh* mesh_;
   FullyShardOptions options_;
-  BufferPool pool_, host_pool_;
+  UnitBuffers buffers_;
   std::vector<std::unique_ptr<Unit>> units_;
   std::vector<std::string> unit_names_;
   std::vector<std::shared_ptr<void>> hooks_;
   UnitOrder order_;
+  UnitSchedule schedule_;
   std::exception_ptr failure_;            // of the last operator that could not be prepared for in this run()
   std::unique_ptr<Recompute> recompute_;  // null where nothing is recomputed
   std::unique_ptr<UnitTrace> trace_;      // null where nothing is traced
@@ -80,9 +85,8 @@ class Runtime final : public torch_internals::StorageOwner {
   bool running_ = false, broken_ = false;
   int backward_pass_ = -1;
   std::int64_t operator_ = 0;
-  Unit* active_ = nullptr;        // the unit of the operators of late; never the root
-  std::vector<Unit*> live_;       // unsharded units but the root
-  std::deque<Unit*> reductions_;  // started, oldest first
+  std::deque<Unit*> reductions_;    // started, oldest first
+  Unit* replica_sum_of_ = nullptr;  // whose sum over the replicas, where there is one, is not waited for yet
 };
 
 }  // namespace shoal::fsdp

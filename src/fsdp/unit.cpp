@@ -25,6 +25,16 @@ bool Unit::trained() const {
   return std::any_of(flats_.begin(), flats_.end(), [](const auto& flat) { return flat->trained(); });
 }
 
+void Unit::keep_gradients() {
+  for_each_gradient([](FlatGradient& gradient) { gradient.keep_whole(); });
+}
+
+bool Unit::keeps_gradients() const {
+  bool keeps = false;
+  for_each_gradient([&](const FlatGradient& gradient) { keeps = keeps || gradient.keeps_whole(); });
+  return keeps;
+}
+
 void Unit::expect_gradients() {
   finished = !trained();
   for_each_gradient([](FlatGradient& gradient) { gradient.expect(); });
@@ -36,12 +46,33 @@ bool Unit::gradients_missing() const {
   return missing;
 }
 
+std::int32_t Unit::gradient_place() const {
+  constexpr std::uint32_t kMorePlacesThanThereAre = 1009;
+  std::uint32_t number = 0;
+  for_each_gradient([&](const FlatGradient& gradient) {
+    number = number * kMorePlacesThanThereAre + static_cast<std::uint32_t>(gradient.place() + 1);
+  });
+  return static_cast<std::int32_t>(number);
+}
+
+void Unit::leave_gradient_place() {
+  for_each_gradient([](FlatGradient& gradient) { gradient.leave_place(); });
+}
+
 void Unit::start_reduce() {
   for_each_gradient([](FlatGradient& gradient) { gradient.start_reduce(); });
 }
 
 void Unit::finish_reduce(bool sum_replicas) {
   for_each_gradient([&](FlatGradient& gradient) { gradient.finish_reduce(sum_replicas); });
+}
+
+void Unit::start_replica_sum() {
+  for_each_gradient([](FlatGradient& gradient) { gradient.start_replica_sum(); });
+}
+
+void Unit::finish_replica_sum() {
+  for_each_gradient([](FlatGradient& gradient) { gradient.finish_replica_sum(); });
 }
 
 }  // namespace shoal::fsdp

@@ -34,13 +34,21 @@ class Unit {
   void reshard();
 
   bool trained() const;
+  void keep_gradients();  // see FlatGradient, as for what follows
+  bool keeps_gradients() const;
   void expect_gradients();
   bool gradients_missing() const;
+  // One number for the memory that its gradients are sent from: where ranks differ in it, it is not the same memory.
+  std::int32_t gradient_place() const;
+  void leave_gradient_place();
   void start_reduce();
   void finish_reduce(bool sum_replicas);
+  void start_replica_sum();
+  void finish_replica_sum();
 
   // The number of the last operator that used the unit.
   std::int64_t last_operator = -1;
+  bool awaited = false;  // gathered ahead, and not used since
   // In the current backward pass: its gradients have come, and been sent off where run()s do that.
   bool finished = false;
 

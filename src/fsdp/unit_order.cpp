@@ -39,8 +39,8 @@ std::span<const UnitEvent> UnitOrder::upcoming() const {
 
 void UnitOrder::compare(UnitEvent event) {
   if (control_->size() == 1) return;
-  using Token = std::array<std::int64_t, 3>;
-  const Token mine{static_cast<std::int64_t>(place_), event.kind, event.unit};
+  using Token = std::array<std::int64_t, 4>;
+  const Token mine{static_cast<std::int64_t>(place_), event.kind, event.unit, event.memory};
   std::vector<Token> all(static_cast<std::size_t>(control_->size()));
   const std::string before = control_->activity();
   control_->set_activity(
@@ -48,7 +48,8 @@ void UnitOrder::compare(UnitEvent event) {
   control_->all_gather(mine.data(), all.data(), std::tuple_size_v<Token>, DType::int64)->wait();
   control_->set_activity(before);
   for (std::size_t r = 0; r < all.size(); ++r) {
-    const UnitEvent theirs{static_cast<UnitEvent::Kind>(all[r][1]), static_cast<std::int32_t>(all[r][2])};
+    const UnitEvent theirs{static_cast<UnitEvent::Kind>(all[r][1]), static_cast<std::int32_t>(all[r][2]),
+                           static_cast<std::int32_t>(all[r][3])};
     SHOAL_CHECK(all[r] == mine, CommunicationError,
                 "ranks take different paths through the model: number {} of this pass is {} on rank {}, but number {} "
                 "is {} on rank {}; "
@@ -59,8 +60,9 @@ void UnitOrder::compare(UnitEvent event) {
 
 std::string UnitOrder::text(UnitEvent event) const {
   if (event.kind == UnitEvent::end) return "the end of the pass";
-  const char* verb = event.kind == UnitEvent::use ? "the use of" : "the gradients of";
-  return fmt::format("{} unit '{}'", verb, names_->at(static_cast<std::size_t>(event.unit)));
+  const std::string& unit = names_->at(static_cast<std::size_t>(event.unit));
+  if (event.kind == UnitEvent::use) return fmt::format("the use of unit '{}'", unit);
+  return fmt::format("the gradients of unit '{}' (from memory {})", unit, event.memory);
 }
 
 }  // namespace shoal::fsdp

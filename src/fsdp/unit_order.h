@@ -20,6 +20,7 @@ struct UnitEvent {
   enum Kind : std::int32_t { use, reduce, end };
   Kind kind = end;
   std::int32_t unit = -1;
+  std::int32_t memory = 0;  // for `reduce`: what it is sent from, which must be the same on all ranks
   bool operator==(const UnitEvent&) const = default;
 };
 
@@ -33,7 +34,7 @@ class UnitOrder {
   void begin(int kind);
   // Collective over the control group while recording. CommunicationError where ranks disagree.
   void happened(UnitEvent event);
-  void finish() { happened({UnitEvent::end, -1}); }
+  void finish() { happened({UnitEvent::end}); }
   // After an exception: the record of this kind of pass starts anew.
   void forget();
 

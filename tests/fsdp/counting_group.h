@@ -1,10 +1,11 @@
-// A group that counts what is sent through it and through the groups split from it.
+// A group that counts what is sent through it and through the groups split from it, and what memory they give out.
 #pragma once
 
 #include <map>
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "comm/process_group.h"
 
@@ -14,7 +15,9 @@ struct Traffic {
   int calls = 0;
   std::int64_t bytes = 0;  // that one rank brings in (all_gather, all_reduce) or gets out (reduce_scatter)
 };
-using TrafficByCall = std::map<std::string, Traffic>;
+struct TrafficByCall : std::map<std::string, Traffic> {
+  std::vector<std::string> activities;  // what each call was for, in their order
+};
 
 class CountingGroup final : public comm::ProcessGroup {
  public:
@@ -45,6 +48,10 @@ class CountingGroup final : public comm::ProcessGroup {
     note("all_to_all", count, dtype);
     return group_->all_to_all(send, recv, count, dtype);
   }
+  std::shared_ptr<void> allocate(std::int64_t bytes) override {
+    note("allocate", bytes, DType::uint8);
+    return group_->allocate(bytes);
+  }
   void barrier() override { group_->barrier(); }
   std::unique_ptr<comm::ProcessGroup> split(int color, const comm::GroupOptions& options = {}) override {
     auto part = group_->split(color, options);
@@ -57,6 +64,7 @@ class CountingGroup final : public comm::ProcessGroup {
   void note(const char* call, std::int64_t count, DType dtype) {
     Traffic& traffic = (*traffic_)[call];
     ++traffic.calls;
+    traffic_->activities.push_back(activity());
     traffic.bytes += count * size_of(dtype);
   }
 

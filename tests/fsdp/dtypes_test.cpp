@@ -40,8 +40,10 @@ TEST(Dtypes, MastersAreTheModulesOwnValuesAndTensorsStayTheSame) {
               << item.key();
       });
       EXPECT_EQ(sharded->dtypes(), module_dtype == at::kFloat
-                                       ? "parameters bfloat16, masters float32, gradients reduced in bfloat16"
-                                       : "parameters bfloat16, masters float64, gradients reduced in bfloat16");
+                                       ? "parameters bfloat16, masters float32, gradients bfloat16 on the wire, summed "
+                                         "in float32"
+                                       : "parameters bfloat16, masters float64, gradients bfloat16 on the wire, summed "
+                                         "in float32");
     });
 }
 
@@ -57,7 +59,9 @@ TEST(Dtypes, BuffersAreCastOnceAndReported) {
     EXPECT_EQ(mean.scalar_type(), at::kBFloat16);
     EXPECT_EQ(number.scalar_type(), at::kLong);
     EXPECT_TRUE(mean.eq(at::scalar_tensor(1.0 / 3, at::kBFloat16)).all().item<bool>());
-    EXPECT_EQ(sharded->dtypes(), "parameters float16, masters float32, gradients reduced in float32, buffers bfloat16");
+    EXPECT_EQ(sharded->dtypes(),
+              "parameters float16, masters float32, gradients float16 on the wire, summed in float32, "
+              "buffers bfloat16");
   });
 }
 

@@ -62,12 +62,13 @@ TEST(GradientSum, KeepsItsOwnPrecisionAndGivesBuffersBack) {
 // What offload does beside a GPU: shards of gradients are copied to another place and added up there.
 TEST(FlatGradient, ShardsMayBeKeptElsewhereThanWholeGradients) {
   on_ranks([](comm::ProcessGroup& world) {
-    for (const bool replicas : {false, true}) {
+    for (const auto& [replicas, reduced] : std::vector<std::pair<bool, at::ScalarType>>{
+             {false, at::kBFloat16}, {true, at::kBFloat16}, {false, at::kFloat}, {true, at::kFloat}}) {
       comm::DeviceMesh mesh(world, world, replicas ? 1 : world.size());
       const ShardLayout layout({3, 40}, mesh.shard_size(), 16);
-      fsdp::BufferPool whole(at::kCPU), shards(at::kCPU);
-      fsdp::FlatGradient gradient(layout, {at::kFloat, at::kBFloat16, at::kFloat, at::kBFloat16}, mesh, whole, shards,
-                                  {.scatters = !replicas});
+      fsdp::BufferPool whole(at::kCPU), device(at::kCPU), shards(at::kCPU);
+      fsdp::FlatGradient gradient(layout, {at::kFloat, at::kBFloat16, at::kFloat, reduced}, mesh,
+                                  {whole, whole, device, shards}, {.scatters = !replicas});
       const auto reduce_once = [&](float value) {
         gradient.expect();
         gradient.collect(1, at::full({5, 8}, value, at::kBFloat16));
@@ -83,12 +84,12 @@ TEST(FlatGradient, ShardsMayBeKeptElsewhereThanWholeGradients) {
       const float expected = (1.0F + 0x1p-8F) * static_cast<float>(world.size());
       EXPECT_TRUE(sum.narrow(0, mine.shard_begin, mine.count).eq(expected).all().item<bool>());
       EXPECT_EQ(sum.sum().item<float>(), expected * static_cast<float>(mine.count));
-      const std::int64_t bytes = whole.bytes() + shards.bytes();
+      const std::int64_t bytes = whole.bytes() + device.bytes() + shards.bytes();
       gradient.drop();
       EXPECT_FALSE(gradient.value().defined());
       reduce_once(3.0F);
       gradient.drop();
-      EXPECT_EQ(whole.bytes() + shards.bytes(), bytes);
+      EXPECT_EQ(whole.bytes() + device.bytes() + shards.bytes(), bytes);
     }
   });
 }

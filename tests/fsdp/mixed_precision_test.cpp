@@ -60,7 +60,7 @@ ByHand by_hand(const MicroJob& job, int ranks) {
   const torch::NoGradGuard no_grad;
   TestModel model = prepared(job);
   const fsdp::MixedPrecisionPolicy& types = job.options.mixed_precision;
-  const at::ScalarType reduce = types.reduce_dtype.value_or(*types.param_dtype);
+  const at::ScalarType reduce = types.reduce_dtype.value_or(at::kFloat);
   ByHand result;
   const Parameters trained = round_parameters(*model.module, *types.param_dtype, result.masters);
   for (const auto& item : model.module->named_buffers()) {
@@ -85,7 +85,7 @@ ByHand by_hand(const MicroJob& job, int ranks) {
 // Two sums of n terms in any order differ by at most 2 (n - 1) u times the sum of the terms' sizes, u being half an
 // epsilon of the type that the sums are rounded to.
 void expect_as_by_hand(const MicroResult& result, const ByHand& expected, const MicroJob& job) {
-  const auto reduce = job.options.mixed_precision.reduce_dtype.value_or(*job.options.mixed_precision.param_dtype);
+  const auto reduce = job.options.mixed_precision.reduce_dtype.value_or(at::kFloat);
   const double half = reduce == at::kFloat ? 0x1p-24 : reduce == at::kHalf ? 0x1p-11 : 0x1p-8 / 2;
   const double bound = 2 * job.micro_batches * half * expected.terms;
   EXPECT_LE(largest_difference(expected.gradients, result.gradients), bound);
@@ -96,7 +96,7 @@ void expect_as_by_hand(const MicroResult& result, const ByHand& expected, const 
 
 TEST(MixedPrecision, EqualsALoopByHand) {
   for (const auto param : {at::kBFloat16, at::kHalf})
-    for (const std::optional<at::ScalarType> reduce : {std::optional<at::ScalarType>(), {at::kFloat}})
+    for (const std::optional<at::ScalarType> reduce : {std::optional<at::ScalarType>(), {at::kFloat}, {param}})
       on_ranks([&](comm::ProcessGroup& world) {
         const MicroJob job{.micro_batches = 7, .steps = 1, .options = policy(param, reduce)};
         SCOPED_TRACE(fmt::format("{} ranks, {}, {}", world.size(), c10::toString(param), reduce.has_value()));
@@ -135,7 +135,8 @@ TEST(MixedPrecision, HybridMeshesEqualALoopByHand) {
   });
 }
 
-// A shard group's messages: parameters in their type, gradients in the reduction's, once a unit each.
+// A shard group's messages, once a unit each: parameters in their type, and gradients too, whether they are summed in
+// that or in a wider one.
 TEST(MixedPrecision, BytesSentAreThoseOfTheTypesAskedFor) {
   on_ranks([](comm::ProcessGroup& world) {
     if (world.size() == 1) return;  // nothing is sent
@@ -155,8 +156,11 @@ TEST(MixedPrecision, BytesSentAreThoseOfTheTypesAskedFor) {
       const int units = static_cast<int>(sharded->runtime().units().size());
       EXPECT_EQ(traffic["all_gather"].calls, units);
       EXPECT_EQ(traffic["all_gather"].bytes, 2 * shard_numel);
-      EXPECT_EQ(traffic["reduce_scatter"].calls, units);
-      EXPECT_EQ(traffic["reduce_scatter"].bytes, (reduce == at::kFloat ? 4 : 2) * shard_numel);
+      const char* const call = reduce == at::kFloat ? "all_to_all" : "reduce_scatter";
+      const char* const other = reduce == at::kFloat ? "reduce_scatter" : "all_to_all";
+      EXPECT_EQ(traffic[call].calls, units);
+      EXPECT_EQ(traffic[call].bytes, 2 * shard_numel);
+      EXPECT_EQ(traffic[other].calls, 0);
       EXPECT_EQ(traffic["all_reduce"].calls, 0);
     }
   });
@@ -164,7 +168,7 @@ TEST(MixedPrecision, BytesSentAreThoseOfTheTypesAskedFor) {
 
 TEST(MixedPrecision, AnOverflowOfHalfPrecisionIsANormThatIsNotFinite) {
   on_ranks([](comm::ProcessGroup& world) {
-    for (const std::optional<at::ScalarType> reduce : {std::optional<at::ScalarType>(), {at::kFloat}}) {
+    for (const std::optional<at::ScalarType> reduce : {std::optional<at::ScalarType>(), {at::kHalf}}) {
       TestModel model = prepared({});
       comm::DeviceMesh mesh(world, device_world(world), world.size());
       auto sharded =

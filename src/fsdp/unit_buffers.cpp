@@ -1,0 +1,130 @@
+#include "fsdp/unit_buffers.h"
+
+#include <ATen/ops/from_blob.h>
+
+#include <algorithm>
+#include <functional>
+#include <utility>
+
+#include "fsdp/unit.h"
+
+namespace shoal::fsdp {
+namespace {
+
+constexpr std::int64_t kAlignment = 256;
+
+std::int64_t aligned(std::int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+// Pieces of one allocation of a group. All are asked for before any is there, so that a group has one registration.
+class Arena {
+ public:
+  using Taker = std::function<void(at::Tensor)>;
+  void ask(std::int64_t bytes, Taker taker) {
+    if (bytes > 0) pieces_.emplace_back(bytes, std::move(taker));
+  }
+  // Collective over `group`. Hands every piece to its taker; the memory stays while one of them does.
+  void allocate(comm::ProcessGroup& group, at::Device device) {
+    std::int64_t bytes = 0;
+    for (const auto& piece : pieces_) bytes += aligned(piece.first);
+    if (bytes == 0) return;
+    const std::shared_ptr<void> memory = group.allocate(bytes);
+    auto* at = static_cast<std::byte*>(memory.get());
+    for (const auto& [size, taker] : pieces_) {
+      taker(at::for_blob(at, {size})
+                .deleter([memory](void*) {})
+                .options(at::TensorOptions(device).dtype(at::kByte))
+                .target_device(device)
+                .make_tensor());
+      at += aligned(size);
+    }
+  }
+
+ private:
+  std::vector<std::pair<std::int64_t, Taker>> pieces_;
+};
+
+using SizeOf = std::function<std::int64_t(const FlatParameter&)>;
+
+// Largest first.
+std::vector<std::int64_t> sizes(const Unit& unit, const SizeOf& size_of) {
+  std::vector<std::int64_t> all;
+  for (const auto& flat : unit.flats()) all.push_back(size_of(*flat));
+  std::sort(all.rbegin(), all.rend());
+  return all;
+}
+
+// What a pool must hold so that any `in_use` of the units but the root have their buffers at a time: that often, the
+// largest flat parameter of any unit, the second largest, and so on. Where that is all units, each has its own.
+std::vector<std::int64_t> plan(const std::vector<std::unique_ptr<Unit>>& units, std::size_t in_use,
+                               const SizeOf& size_of) {
+  std::vector<std::int64_t> largest, all;
+  std::size_t counted = 0;
+  for (const auto& unit : units) {
+    if (unit->is_root()) continue;
+    const std::vector<std::int64_t> mine = sizes(*unit, size_of);
+    if (mine.empty() || mine[0] == 0) continue;
+    ++counted;
+    all.insert(all.end(), mine.begin(), mine.end());
+    largest.resize(std::max(largest.size(), mine.size()), 0);
+    for (std::size_t i = 0; i < mine.size(); ++i) largest[i] = std::max(largest[i], mine[i]);
+  }
+  if (in_use >= counted) return all;
+  std::vector<std::int64_t> planned;
+  for (const std::int64_t size : largest) planned.insert(planned.end(), in_use, size);
+  return planned;
+}
+
+void ask_for(Arena& arena, BufferPool& pool, const std::vector<std::int64_t>& sizes) {
+  for (const std::int64_t size : sizes) arena.ask(size, [&pool](at::Tensor memory) { pool.add(std::move(memory)); });
+}
+
+std::int64_t sent_bytes(const FlatParameter& flat) { return flat.trained() ? flat.gradients()->sent_bytes() : 0; }
+std::int64_t received_bytes(const FlatParameter& flat) {
+  return flat.trained() ? flat.gradients()->received_bytes() : 0;
+}
+
+}  // namespace
+
+UnitBuffers::UnitBuffers(at::Device device)
+    : device_(device), units_(device), root_(device), device_pool_(device), host_pool_(at::kCPU, !device.is_cpu()) {}
+
+UnitBuffers::Pools& UnitBuffers::pools_of(const Unit& unit) { return unit.is_root() ? root_ : units_; }
+BufferPool& UnitBuffers::parameters(const Unit& unit) { return pools_of(unit).parameters; }
+BufferPool& UnitBuffers::gradients(const Unit& unit) { return pools_of(unit).gradients; }
+BufferPool& UnitBuffers::received(const Unit& unit) { return pools_of(unit).received; }
+
+void UnitBuffers::reserve(const std::vector<std::unique_ptr<Unit>>& units, comm::DeviceMesh& mesh, InUse in_use) {
+  Arena shard, reduce;
+  const SizeOf whole_bytes = [](const FlatParameter& flat) { return flat.whole_bytes(); };
+  ask_for(shard, units_.parameters, plan(units, in_use.parameters, whole_bytes));
+  ask_for(reduce, units_.gradients, plan(units, in_use.gradients, sent_bytes));
+  ask_for(reduce, units_.received, plan(units, in_use.received, received_bytes));
+  for (const auto& unit : units) {
+    for (const auto& flat : unit->flats()) {
+      shard_bytes_ += flat->placeable_bytes();
+      shard.ask(flat->placeable_bytes(), [&flat](const at::Tensor& memory) { flat->place_shard(memory); });
+    }
+    if (!unit->is_root()) continue;
+    ask_for(shard, root_.parameters, sizes(*unit, whole_bytes));
+    ask_for(reduce, root_.gradients, sizes(*unit, sent_bytes));
+    ask_for(reduce, root_.received, sizes(*unit, received_bytes));
+  }
+  shard.allocate(mesh.shard(), device_);
+  reduce.allocate(mesh.reduce(), device_);
+}
+
+std::int64_t UnitBuffers::bytes() const {
+  std::int64_t bytes = shard_bytes_ + device_pool_.bytes() + host_pool_.bytes();
+  for (const Pools* pools : {&units_, &root_})
+    bytes += pools->parameters.bytes() + pools->gradients.bytes() + pools->received.bytes();
+  return bytes;
+}
+
+int UnitBuffers::unplanned() const {
+  int made = 0;
+  for (const Pools* pools : {&units_, &root_})
+    made += pools->parameters.made() + pools->gradients.made() + pools->received.made();
+  return made;
+}
+
+}  // namespace shoal::fsdp

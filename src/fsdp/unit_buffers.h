@@ -1,0 +1,60 @@
+// The memory that a module's units use by turns: pools, and what is put into them before the first step.
+//
+// Whole parameters and the shards they are gathered from lie in memory of the shard group, gradients that are sent and
+// what is received of them in memory of the reducing group (ProcessGroup::allocate()): as many buffers as the schedule
+// has in use at a time, each large enough for any unit, and others for the root, which is whole all the time.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "comm/device_mesh.h"
+#include "fsdp/buffer_pool.h"
+
+namespace shoal::fsdp {
+
+class Unit;
+
+class UnitBuffers {
+ public:
+  explicit UnitBuffers(at::Device device);
+
+  BufferPool& parameters(const Unit& unit);  // whole ones
+  BufferPool& gradients(const Unit& unit);   // whole ones that are sent
+  BufferPool& received(const Unit& unit);    // what comes of the other ranks' gradients
+  BufferPool& device() { return device_pool_; }
+  BufferPool& host() { return host_pool_; }  // pinned where the device is a GPU
+
+  // Units but the root that are in use at a time.
+  struct InUse {
+    std::size_t parameters;  // all of them: one buffer a unit, of its own size
+    std::size_t gradients, received;
+  };
+  // Collective over mesh.shard() and mesh.reduce(), with the same units on all ranks. Fills the pools, and places the
+  // shards that parameters are gathered from.
+  void reserve(const std::vector<std::unique_ptr<Unit>>& units, comm::DeviceMesh& mesh, InUse in_use);
+
+  std::int64_t bytes() const;
+  // Buffers of whole parameters and sent gradients that were made later than reserve(), for operators that need more
+  // units at once than the schedule has.
+  int unplanned() const;
+
+ private:
+  at::Device device_;
+  // Gradients come when autograd has them, in an order that ranks do not compare, but are received in one that they do:
+  // each kind in a pool of its own.
+  struct Pools {
+    explicit Pools(at::Device device) : parameters(device), gradients(device), received(device) {}
+    BufferPool parameters, gradients, received;
+  };
+  Pools& pools_of(const Unit& unit);
+
+  Pools units_, root_;
+  BufferPool device_pool_, host_pool_;
+  std::int64_t shard_bytes_ = 0;
+};
+
+}  // namespace shoal::fsdp

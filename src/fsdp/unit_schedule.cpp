@@ -1,0 +1,113 @@
+#include "fsdp/unit_schedule.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "core/check.h"
+
+namespace shoal::fsdp {
+namespace {
+
+std::size_t most_whole(const FullyShardOptions& options) {
+  if (!options.reshard_after_forward) return std::numeric_limits<std::size_t>::max();
+  if (options.limit_all_gathers > 0) return static_cast<std::size_t>(options.limit_all_gathers);
+  const int ahead_in_backward = options.backward_prefetch_post ? 0 : options.backward_prefetch;
+  return 1 + static_cast<std::size_t>(std::max(options.forward_prefetch, ahead_in_backward));
+}
+
+void check(const FullyShardOptions& options) {
+  SHOAL_CHECK(options.forward_prefetch >= 0 && options.backward_prefetch >= 0 && options.limit_all_gathers >= 0,
+              OptionError, "--forward-prefetch, --backward-prefetch and --limit-all-gathers cannot be negative");
+  SHOAL_CHECK(options.limit_all_gathers == 0 || options.reshard_after_forward, OptionError,
+              "--limit-all-gathers {} has no meaning under a strategy that keeps all units whole from forward to "
+              "backward; take --strategy full_shard or hybrid_shard",
+              options.limit_all_gathers);
+}
+
+}  // namespace
+
+UnitSchedule::UnitSchedule(const std::vector<std::unique_ptr<Unit>>& units, const UnitOrder& order,
+                           comm::ProcessGroup& group, const FullyShardOptions& options)
+    : units_(&units),
+      order_(&order),
+      group_(&group),
+      reshards_after_forward_(options.reshard_after_forward),
+      post_(options.backward_prefetch_post),
+      forward_depth_(options.forward_prefetch),
+      backward_depth_(post_ ? std::min(options.backward_prefetch, 1) : options.backward_prefetch),
+      most_whole_(fsdp::most_whole(options)) {
+  check(options);
+}
+
+void UnitSchedule::use(Unit& unit, Now now) {
+  if (!unit.is_root()) {
+    active_ = &unit;
+    if (std::find(whole_.begin(), whole_.end(), &unit) == whole_.end()) whole_.push_back(&unit);
+    unit.awaited = false;
+    reshard_idle(now);  // before anything is gathered: that may need their memory
+  }
+  group_->set_activity(unit.unshard_label());
+  unit.unshard();
+  if (!now.backward) return prefetch(forward_depth_);
+  if (!post_) prefetch(backward_depth_);
+}
+
+bool UnitSchedule::may_reshard(const Unit& unit, Now now) const {
+  if (&unit == active_ || unit.awaited || unit.last_operator == now.operator_number) return false;
+  if (now.backward) return unit.finished;  // its gradients are still to come from operators that read it
+  return reshards_after_forward_;
+}
+
+// An idle unit that is the next to be used stays, if there may be so many.
+void UnitSchedule::reshard_idle(Now now) {
+  const auto next = order_->upcoming();
+  const int next_unit = !next.empty() && next[0].kind == UnitEvent::use ? next[0].unit : -1;
+  for (std::size_t i = 0; i < whole_.size();) {
+    Unit& unit = *whole_[i];
+    if (!may_reshard(unit, now) || (unit.index() == next_unit && whole_.size() <= most_whole_)) {
+      ++i;
+      continue;
+    }
+    unit.reshard();
+    whole_.erase(whole_.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+}
+
+void UnitSchedule::prefetch(int depth) {
+  for (const UnitEvent& event : order_->upcoming()) {
+    if (depth == 0 || event.kind == UnitEvent::end) return;
+    if (event.kind != UnitEvent::use) continue;
+    --depth;
+    Unit& unit = *(*units_)[static_cast<std::size_t>(event.unit)];
+    if (std::find(whole_.begin(), whole_.end(), &unit) != whole_.end()) continue;
+    if (!unit.is_root()) {
+      if (whole_.size() >= most_whole_) return;
+      whole_.push_back(&unit);
+      unit.awaited = true;
+    }
+    group_->set_activity(unit.unshard_label());
+    unit.start_unshard();
+  }
+}
+
+// What could not be gathered ahead while `unit` was whole can be now; with BACKWARD_POST everything is gathered here.
+void UnitSchedule::finish(Unit& unit) {
+  if (!unit.is_root()) {  // the root is used first and last in backward
+    unit.reshard();
+    unit.awaited = false;
+    std::erase(whole_, &unit);
+    if (active_ == &unit) active_ = nullptr;
+  }
+  prefetch(backward_depth_);
+}
+
+void UnitSchedule::reshard_all() {
+  active_ = nullptr;
+  whole_.clear();
+  for (const auto& unit : *units_) {
+    unit->awaited = false;
+    unit->reshard();
+  }
+}
+
+}  // namespace shoal::fsdp
