@@ -71,7 +71,7 @@ status=0
 wait $job || status=$?
 if [[ -n $rank ]]; then
   [[ $status == 6 ]] || fail "a rank hung, and the job ended with exit code $status: $(<$log)"
-  grep -qE "error: rank [01]: .*waited 3 s in .*; rank [01] did not come.*--collective-timeout" $log ||
+  grep -qE "error: rank [01]: .*waited 3 s in .*; rank [01] on host .* did not come.*--collective-timeout" $log ||
     fail "the rank that hung is not named: $(<$log)"
 fi
 exit $((failures > 0))
