@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Shoal beside PyTorch's FSDP2 on the same cards, in turns.
 
-compare_fsdp2.py BIN BASELINE GPUS [--shapes NAME,...] [--rounds N] [--steps N] [--json FILE] [--first-only]
+compare_fsdp2.py BIN BASELINE GPUS [--shapes NAME,...] [--rounds N] [--baseline-rounds N] [--baselines eager,compiled] [--steps N] [--json FILE] 
   BIN       the folder of shoal
   BASELINE  a program that trains the same shapes with fully_shard() under torchrun, and prints a line of JSON with
             tok_s_gpu, mfu and peak_gib; it takes --model --seq --batch --steps --warmup --compile --ac --offload
@@ -110,6 +110,7 @@ def main():
     parser.add_argument("--shapes", default="124m,1.5b,8b,1.5b-offload")
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--baseline-rounds", type=int)
+    parser.add_argument("--baselines", default="eager,compiled")
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--limit", type=float, default=150, help="seconds a program may take")
     parser.add_argument("--json", type=pathlib.Path)
@@ -127,12 +128,12 @@ def main():
                 if turn < args.rounds:
                     programs["shoal"] = lambda: shoal(args.bin, args.gpus, shape, args.steps, data, args.limit,
                                                       args.shoal_options.split())
-                if turn < baseline_rounds:
+                if turn < baseline_rounds and "eager" in args.baselines:
                     programs["FSDP2 eager"] = lambda: fsdp2(args.baseline, args.gpus, shape, args.steps, False,
                                                             args.limit)
-                    if SHAPES[shape][7]:
-                        programs["FSDP2 compiled"] = lambda: fsdp2(args.baseline, args.gpus, shape, args.steps, True,
-                                                                   args.limit)
+                if turn < baseline_rounds and "compiled" in args.baselines and SHAPES[shape][7]:
+                    programs["FSDP2 compiled"] = lambda: fsdp2(args.baseline, args.gpus, shape, args.steps, True,
+                                                               args.limit)
                 for name, program in programs.items():
                     result = program()
                     print(f"# {shape}, {name}: {result}", file=sys.stderr, flush=True)
