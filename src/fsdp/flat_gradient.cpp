@@ -131,10 +131,7 @@ void FlatGradient::keep(at::Tensor shard) {
     return;
   }
   arriving_ = pools_.masters.acquire(shard.numel(), shard.scalar_type());
-  arriving_.copy_(shard, /*non_blocking=*/true);
-  arrival_.record(shard.device());
-  // Whoever gets this buffer next writes to it on the same stream, or on one that waits for it: after the copy.
-  pools_.device.release(std::move(shard));
+  pools_.copies->to_host(std::move(shard), pools_.device, arriving_, arrival_);
 }
 
 // Adds up what earlier reductions left on its way.

@@ -15,16 +15,18 @@
 #include "fsdp/gradient_sum.h"
 #include "fsdp/host_memory.h"
 #include "fsdp/mixed_precision.h"
+#include "fsdp/offload_copies.h"
 #include "fsdp/replica_sum.h"
 #include "shard/shard_layout.h"
 
 namespace shoal::fsdp {
 
 struct GradientPools {
-  BufferPool& sent;      // for whole gradients, on the device
-  BufferPool& received;  // for what ranks get of them
-  BufferPool& device;    // for shards, and for whole gradients that wait for later run()s
-  BufferPool& masters;   // where the masters are: `device` itself, or another pool on the host
+  BufferPool& sent;                 // for whole gradients, on the device
+  BufferPool& received;             // for what ranks get of them
+  BufferPool& device;               // for shards, and for whole gradients that wait for later run()s
+  BufferPool& masters;              // where the masters are: `device` itself, or another pool on the host
+  OffloadCopies* copies = nullptr;  // of that other pool; null where there is none
 };
 
 class FlatGradient {

@@ -53,9 +53,8 @@ FlatParameter::FlatParameter(torch_internals::StorageOwner& owner, Unit& unit, s
   master_changed();
   if (!parameters_[0].tensor.requires_grad()) return;
   UnitBuffers& buffers = context.buffers;
-  const bool on_device = master_.device() == flat().device();
   const GradientPools pools{buffers.gradients(unit), buffers.received(unit), buffers.device(),
-                            on_device ? buffers.device() : buffers.host()};
+                            offloaded() ? buffers.host() : buffers.device(), &buffers.copies()};
   gradients_ = std::make_unique<FlatGradient>(
       layout_, dtypes_, *mesh_, pools,
       FlatGradient::Options{.deterministic = context.options.deterministic, .scatters = mesh_->shard_size() > 1});
@@ -65,11 +64,11 @@ FlatParameter::~FlatParameter() = default;
 
 void FlatParameter::make_shards(const FullyShardOptions& options) {
   const at::Device device = flat().device();
-  const bool host_master = options.offload != Offload::none && !device.is_cpu();
-  const bool host_compute = host_master && options.offload == Offload::params;
+  if (!device.is_cpu() || options.offload_on_cpu) offload_ = options.offload;
+  const bool host_compute = offload_ == Offload::params, alike = dtypes_.masters == dtypes_.params;
   permanent_ = mesh_->shard_size() == 1 && !host_compute;
-  master_ = zeros_on(device, host_master, layout_.shard_numel(), dtypes_.masters);
-  if (dtypes_.masters == dtypes_.params && host_master == host_compute)
+  master_ = zeros_on(device, offloaded(), layout_.shard_numel(), dtypes_.masters, /*copied=*/alike);
+  if (alike && !is_uploaded())
     compute_ = master_;
   else if (host_compute || permanent_)
     compute_ = zeros_on(device, host_compute, layout_.shard_numel(), dtypes_.params);
@@ -101,6 +100,7 @@ void FlatParameter::take_over(std::size_t index, const InitialValues& initial_va
 }
 
 void FlatParameter::start_unshard() {
+  update_.finish();
   if (has_memory() || gathering_) return;
   unsharded_ = pool_->acquire(layout_.padded_numel(), dtypes_.params);
   const void* send = compute_.data_ptr();
@@ -134,6 +134,7 @@ void FlatParameter::reshard() {
 void FlatParameter::master_changed() {
   if (!compute_.defined() || compute_.is_same(master_)) return;
   const at::NoGradGuard no_grad;
+  update_.finish();
   upload_.wait();
   compute_.copy_(master_);
 }
@@ -142,6 +143,7 @@ void FlatParameter::keep_shard_of_unsharded() {
   SHOAL_ASSERT(has_memory());
   if (master_.is_same(unsharded_)) return;
   const at::NoGradGuard no_grad;
+  update_.finish();
   const Range mine = layout_.shard(mesh_->shard().rank());
   const at::Tensor now = unsharded_.narrow(0, mine.begin, mine.count).to(master_.device());
   // What nobody wrote to keeps the digits that operators do not see.
@@ -162,10 +164,12 @@ void FlatParameter::collect_gradient(std::size_t index) {
 
 const at::Tensor& FlatParameter::gradient() {
   static const at::Tensor none;
+  update_.finish();
   return gradients_ ? gradients_->value() : none;
 }
 
 void FlatParameter::drop_gradients() {
+  update_.finish();
   if (gradients_) gradients_->drop();
 }
 

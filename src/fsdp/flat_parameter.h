@@ -15,6 +15,7 @@
 #include "comm/device_mesh.h"
 #include "fsdp/flat_gradient.h"
 #include "fsdp/fully_shard.h"
+#include "fsdp/pending_update.h"
 #include "fsdp/torch_internals.h"
 #include "fsdp/unit_buffers.h"
 #include "shard/shard_layout.h"
@@ -54,11 +55,22 @@ class FlatParameter final : public torch_internals::StorageUser {
   const FlatDtypes& dtypes() const { return dtypes_; }  // as asked for
   const std::vector<ModuleParameter>& parameters() const { return parameters_; }
 
-  // This rank's shard: layout().shard_numel() elements, padding zero. On the host where that is offloaded.
-  const at::Tensor& master() const { return master_; }
+  // This rank's shard: layout().shard_numel() elements, padding zero. On the host where that is offloaded. Waits for
+  // update().
+  const at::Tensor& master() const {
+    update_.finish();
+    return master_;
+  }
   // The same elements as the next unshard gathers them: master() itself where dtypes and devices agree. Whoever writes
   // into master() writes here too, or calls master_changed().
   const at::Tensor& gathered_shard() const { return compute_; }
+  // Whether master() is on the host beside a device; of these, whether gathered_shard() is not.
+  bool offloaded() const { return offload_ != Offload::none; }
+  bool is_uploaded() const { return offload_ == Offload::optimizer; }
+  // A step that goes on while this thread does other things: whoever reads or writes shards or gradients waits for it.
+  PendingUpdate& update() const { return update_; }
+  // Blocks until nothing is copied from a gathered_shard() on the host any more.
+  void await_copies_of_shard() { upload_.wait(); }
   // Its gradient, summed over all micro-steps and ranks; undefined where there is none yet. See FlatGradient::value().
   const at::Tensor& gradient();
 
@@ -99,12 +111,14 @@ class FlatParameter final : public torch_internals::StorageUser {
   FlatDtypes dtypes_;
   ShardLayout layout_;
   bool permanent_ = false;
-  at::Tensor master_;   // what the optimizer sees
-  at::Tensor compute_;  // master_ in the parameters' dtype; the same tensor where dtypes and devices agree
-  DeviceMark upload_;   // the last copy of a compute_ on the host to the device
+  Offload offload_ = Offload::none;  // what of it has an effect on this device
+  at::Tensor master_;                // what the optimizer sees
+  at::Tensor compute_;               // master_ in the parameters' dtype; the same tensor where dtypes and devices agree
+  DeviceMark upload_;                // the last copy of a compute_ on the host to the device
   at::Tensor unsharded_;
   std::unique_ptr<comm::Work> gathering_;
   std::unique_ptr<FlatGradient> gradients_;
+  mutable PendingUpdate update_;
 };
 
 }  // namespace shoal::fsdp

@@ -64,6 +64,7 @@ struct FullyShardOptions {
   bool sync_module_states = true;  // start from the parameters and buffers of rank 0
   MixedPrecisionPolicy mixed_precision;
   Offload offload = Offload::none;
+  bool offload_on_cpu = false;  // for tests: a CPU counts as a device beside the host
   // Gradients of micro-steps and replicas are summed in one fixed binary tree, whatever the number of ranks.
   bool deterministic = false;
   std::string activation_checkpoint = "none";  // none | every:K | full | selective; see recompute.h

@@ -99,6 +99,9 @@ void Runtime::run(const std::function<void()>& body) {
     order_.begin(kind_of_run());
     for (const auto& unit : units_)
       if (!sync_) unit->keep_gradients();
+    for_each_flat([](const FlatParameter& flat) {
+      if (flat.permanent()) flat.update().finish();  // its parameters are read without being asked for
+    });
     {
       std::optional<InterceptScope> intercept;
       if (intercepts()) intercept.emplace();

@@ -43,6 +43,8 @@ class Runtime final : public torch_internals::StorageOwner {
 
   comm::DeviceMesh& mesh() const { return *mesh_; }
   const FullyShardOptions& options() const { return options_; }
+  bool offloads() const { return !units_.empty() && units_[0]->flats()[0]->offloaded(); }
+  OffloadCopies& copies() { return buffers_.copies(); }
   const std::vector<std::unique_ptr<Unit>>& units() const { return units_; }
   std::int64_t unsynced_gradient_bytes() const;
   UnitTrace* unit_trace() const { return trace_.get(); }  // null where the options have no trace

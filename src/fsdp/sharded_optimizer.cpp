@@ -1,7 +1,5 @@
 #include "fsdp/sharded_optimizer.h"
 
-#include <ATen/ops/zeros_like.h>
-
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -10,7 +8,9 @@
 #include "core/check.h"
 #include "fsdp/device_step.h"
 #include "fsdp/fully_shard.h"
+#include "fsdp/host_memory.h"
 #include "fsdp/host_step.h"
+#include "fsdp/offload_step.h"
 #include "fsdp/runtime.h"
 
 namespace shoal::fsdp {
@@ -53,12 +53,18 @@ std::vector<optim::GroupRule> rules_of(const std::vector<Group>& groups) {
   return rules;
 }
 
+// A state of the optimizer for a shard with this master.
+at::Tensor zeros_beside(const at::Tensor& master) {
+  return zeros_on(master.device(), master.is_cpu(), master.numel(), master.scalar_type());
+}
+
 }  // namespace
 
 struct ShardedOptimizer::State {
   std::vector<Group> groups;
   std::vector<TrainedFlat> flats;
   std::map<at::ScalarType, DeviceStep> on_device;  // by the masters' type; made in the first step
+  std::unique_ptr<OffloadStep> offloaded;          // made in the first step, where masters are beside a device
 };
 
 ShardedOptimizer::ShardedOptimizer(FullyShardedModule& module, std::unique_ptr<optim::Optimizer> rule,
@@ -70,8 +76,7 @@ ShardedOptimizer::ShardedOptimizer(FullyShardedModule& module, std::unique_ptr<o
     for (const ModuleParameter& parameter : flat.parameters()) names.push_back(parameter.fqn);
     if (!flat.trained()) return;
     TrainedFlat trained{&flat, {}, make_spans(flat, shard_rank, groups, state_->groups)};
-    for (std::size_t s = 0; s < rule_->state_names().size(); ++s)
-      trained.states.push_back(at::zeros_like(flat.master()));
+    for (std::size_t s = 0; s < rule_->state_names().size(); ++s) trained.states.push_back(zeros_beside(flat.master()));
     state_->flats.push_back(std::move(trained));
   });
   groups.check_used(names);
@@ -81,6 +86,8 @@ ShardedOptimizer::~ShardedOptimizer() = default;
 
 void ShardedOptimizer::step(double lr, double grad_scale) {
   const StepFactors factors{++steps_, lr, grad_scale};
+  module_->runtime().start_replica_sums();
+  if (module_->runtime().offloads()) return step_offloaded(factors);
   std::map<at::ScalarType, std::vector<const TrainedFlat*>> on_device;
   for (const TrainedFlat& trained : state_->flats) {
     FlatParameter& flat = *trained.flat;
@@ -92,6 +99,18 @@ void ShardedOptimizer::step(double lr, double grad_scale) {
   }
   for (const auto& [dtype, flats] : on_device) step_device_shards(dtype, flats, factors);
   for (const TrainedFlat& trained : state_->flats) trained.flat->drop_gradients();
+}
+
+// In the order of the units, which is near that of the next forward pass.
+void ShardedOptimizer::step_offloaded(const StepFactors& factors) {
+  Runtime& runtime = module_->runtime();
+  if (!state_->offloaded)
+    state_->offloaded = std::make_unique<OffloadStep>(state_->flats, runtime.copies(), runtime.options().trace);
+  state_->offloaded->finish();
+  state_->offloaded->begin(*rule_, rules_of(state_->groups), factors);
+  for (std::size_t i = 0; i < state_->flats.size(); ++i)
+    if (const at::Tensor gradient = state_->flats[i].flat->gradient(); gradient.defined())
+      state_->offloaded->start(i, gradient);
 }
 
 void ShardedOptimizer::step_host_shard(const TrainedFlat& trained, const at::Tensor& gradient,
@@ -114,6 +133,7 @@ void ShardedOptimizer::step_device_shards(at::ScalarType dtype, const std::vecto
 }
 
 StateDict ShardedOptimizer::state_dict() {
+  if (state_->offloaded) state_->offloaded->finish();
   StateDict state;
   const std::vector<std::string> names = rule_->state_names();
   for (std::size_t s = 0; s < names.size(); ++s)

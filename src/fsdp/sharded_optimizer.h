@@ -31,6 +31,10 @@ class ShardedOptimizer {
   // One step with gradient * grad_scale, then the gradients are gone. Collective over the mesh's replicate group, whose
   // gradients are summed here if grad_norm() has not done it. Frozen parameters keep their value; unused ones take part
   // with gradients of zero. Shards on the host are stepped by LibTorch's threads, the same bits for any number of them.
+  //
+  // Returns when everything is queued. Offloaded shards are stepped while the caller goes on: a unit that is needed
+  // next, state_dict() and everything else that reads parameters or states waits for what it needs, and throws there
+  // what the step threw.
   void step(double lr, double grad_scale);
 
   std::int64_t steps() const { return steps_; }
@@ -46,6 +50,7 @@ class ShardedOptimizer {
  private:
   struct State;
   void step_host_shard(const TrainedFlat& trained, const at::Tensor& gradient, const StepFactors& factors) const;
+  void step_offloaded(const StepFactors& factors);
   void step_device_shards(at::ScalarType dtype, const std::vector<const TrainedFlat*>& flats,
                           const StepFactors& factors);
 

@@ -37,6 +37,7 @@ bool Unit::keeps_gradients() const {
 
 void Unit::expect_gradients() {
   finished = !trained();
+  for (const auto& flat : flats_) flat->update().finish();  // its gradient is in use until then
   for_each_gradient([](FlatGradient& gradient) { gradient.expect(); });
 }
 

@@ -86,7 +86,12 @@ std::int64_t received_bytes(const FlatParameter& flat) {
 }  // namespace
 
 UnitBuffers::UnitBuffers(at::Device device)
-    : device_(device), units_(device), root_(device), device_pool_(device), host_pool_(at::kCPU, !device.is_cpu()) {}
+    : device_(device),
+      units_(device),
+      root_(device),
+      device_pool_(device),
+      host_pool_(at::kCPU, !device.is_cpu()),
+      copies_(device) {}
 
 UnitBuffers::Pools& UnitBuffers::pools_of(const Unit& unit) { return unit.is_root() ? root_ : units_; }
 BufferPool& UnitBuffers::parameters(const Unit& unit) { return pools_of(unit).parameters; }

@@ -13,6 +13,7 @@
 
 #include "comm/device_mesh.h"
 #include "fsdp/buffer_pool.h"
+#include "fsdp/offload_copies.h"
 
 namespace shoal::fsdp {
 
@@ -27,6 +28,7 @@ class UnitBuffers {
   BufferPool& received(const Unit& unit);    // what comes of the other ranks' gradients
   BufferPool& device() { return device_pool_; }
   BufferPool& host() { return host_pool_; }  // pinned where the device is a GPU
+  OffloadCopies& copies() { return copies_; }
 
   // Units but the root that are in use at a time.
   struct InUse {
@@ -54,6 +56,7 @@ class UnitBuffers {
 
   Pools units_, root_;
   BufferPool device_pool_, host_pool_;
+  OffloadCopies copies_;
   std::int64_t shard_bytes_ = 0;
 };
 

@@ -67,8 +67,9 @@ TEST(FlatGradient, ShardsMayBeKeptElsewhereThanWholeGradients) {
       comm::DeviceMesh mesh(world, world, replicas ? 1 : world.size());
       const ShardLayout layout({3, 40}, mesh.shard_size(), 16);
       fsdp::BufferPool whole(at::kCPU), device(at::kCPU), shards(at::kCPU);
+      fsdp::OffloadCopies copies(at::kCPU);
       fsdp::FlatGradient gradient(layout, {at::kFloat, at::kBFloat16, at::kFloat, reduced}, mesh,
-                                  {whole, whole, device, shards}, {.scatters = !replicas});
+                                  {whole, whole, device, shards, &copies}, {.scatters = !replicas});
       const auto reduce_once = [&](float value) {
         gradient.expect();
         gradient.collect(1, at::full({5, 8}, value, at::kBFloat16));
