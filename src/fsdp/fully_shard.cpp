@@ -11,6 +11,7 @@
 #include "core/hash.h"
 #include "fsdp/deferred_init.h"
 #include "fsdp/initial_values.h"
+#include "fsdp/mesh_check.h"
 #include "fsdp/mixed_precision.h"
 #include "fsdp/module_state.h"
 #include "fsdp/runtime.h"
@@ -126,6 +127,7 @@ std::unique_ptr<FullyShardedModule> fully_shard(std::shared_ptr<Module> module, 
   SHOAL_CHECK(!plan.units.empty(), OptionError, "the model has no parameters: there is nothing to shard");
   check_same_on_all_ranks(mesh.world(), description(plan, options));
   const at::Device device = options.device.value_or(plan.units.begin()->second.front().tensor.device());
+  if (options.check_replicas_at_start) check_mesh(mesh, device);
   const InitialValues initial_values(mesh, options, device);
   auto runtime = std::make_unique<Runtime>(mesh, options, device);
   for (const std::string& fqn : plan.unit_fqns)

@@ -57,7 +57,7 @@ void Recompute::move_on_to(const Unit* unit) {
   recorder_.reset();
   unit_ = unit;
   if (unit_ == nullptr || !recomputed_.contains(unit_) || !at::GradMode::is_enabled()) return;
-  recorder_ = std::make_unique<SegmentRecorder>(unit_->name(), device_, policy_.selective);
+  recorder_ = std::make_unique<SegmentRecorder>(unit_->name(), device_, policy_.selective, input_saver_);
 }
 
 // After a backward pass within the same run() its units may go forward once more.

@@ -20,6 +20,7 @@
 #include <unordered_set>
 
 #include "fsdp/torch_internals.h"
+#include "fsdp/torch_internals_saved.h"
 
 namespace shoal::fsdp {
 
@@ -43,6 +44,8 @@ class Recompute final : public torch_internals::OperatorListener {
   ~Recompute() override;
 
   void add_unit(const Unit& unit);  // in the order of the units
+  // What a recomputed unit was given goes to `saver`, which must outlive this, in the place of being held.
+  void keep_inputs_by(torch_internals::TensorSaver& saver) { input_saver_ = &saver; }
   // Before an operator that uses parameters of these flat parameters.
   void before_operator(std::span<torch_internals::StorageUser* const> users);
   void call(torch_internals::OperatorCall& call) override;
@@ -54,6 +57,7 @@ class Recompute final : public torch_internals::OperatorListener {
 
   RecomputePolicy policy_;
   at::Device device_;
+  torch_internals::TensorSaver* input_saver_ = nullptr;
   int units_ = 0;                               // that were added, but the root
   std::unordered_set<const Unit*> recomputed_;  // those that the policy takes
   const Unit* unit_ = nullptr;                  // whose operators run; null before the first

@@ -1,6 +1,11 @@
 #include "fsdp/recompute_recorder.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+
+#include <exception>
+
+#include "core/logging.h"
 
 namespace shoal::fsdp {
 namespace {
@@ -29,14 +34,31 @@ const c10::TensorImpl* first_parameter_of(const OperatorCall& call) {
 
 }  // namespace
 
-SegmentRecorder::SegmentRecorder(std::string unit, at::Device device, bool selective)
+SegmentRecorder::SegmentRecorder(std::string unit, at::Device device, bool selective,
+                                 torch_internals::TensorSaver* input_saver)
     : segment_(std::make_shared<Segment>(std::move(unit), device)),
       record_(&segment_->record()),
-      selective_(selective) {}
+      selective_(selective),
+      input_saver_(input_saver) {}
 
 SegmentRecorder::~SegmentRecorder() {
   record_->tape.close();
+  if (input_saver_) hand_over_inputs();
   plan(*record_);
+}
+
+// What was changed since its first use stays as it is, for the replay to refuse. After the replay nothing is left.
+void SegmentRecorder::hand_over_inputs() noexcept {
+  try {
+    for (std::size_t i = 0; i < record_->outside.size(); ++i) {
+      OutsideTensor& outside = record_->outside[i];
+      if (outside.copy.defined() || version_of(outside.tensor) != outside.version) continue;
+      outside.saved = input_saver_->save(originals_[i]);
+      outside.tensor.reset();
+    }
+  } catch (const std::exception& error) {
+    log::warning("the rest of what unit '{}' was given stays on the device: {}", record_->unit, error.what());
+  }
 }
 
 bool SegmentRecorder::begins_again(const OperatorCall& call) const {
@@ -93,7 +115,9 @@ TensorRef SegmentRecorder::outside(const at::Tensor& tensor) {
                                 .version = version_of(tensor),
                                 .first_call = static_cast<int>(record_->notes.size())});
   }
-  return {.output = static_cast<int>(number), .outside = record_->outside[number].tensor};
+  // The tape only has to know that there is a tensor: replays take it from the record.
+  static const at::Tensor any = at::empty({0});
+  return {.output = static_cast<int>(number), .outside = any};
 }
 
 bool SegmentRecorder::is_outside(const at::Tensor& tensor) const {
@@ -132,7 +156,8 @@ void SegmentRecorder::copy_before_write(std::size_t outside) {
 std::unique_ptr<SavedTensor> SegmentRecorder::save(const at::Tensor& tensor) {
   CallNote& note = record_->notes.back();
   DroppedTensor dropped{.call = static_cast<int>(record_->notes.size()) - 1, .ordinal = note.saved++};
-  if (storage_user(tensor) != nullptr || is_outside(tensor)) return keep_by_reference(tensor, record_->unit, *op_);
+  if (storage_user(tensor) != nullptr || is_outside(tensor))
+    return input_saver_ ? input_saver_->save(tensor) : keep_by_reference(tensor, record_->unit, *op_);
   if (note.kept) {
     dropped.view = as_view_of_argument(tensor);
     if (!dropped.view) return keep_by_reference(tensor, record_->unit, *op_);

@@ -17,8 +17,9 @@ namespace shoal::fsdp {
 // For one thread, from the segment's first operator to its last. The segment stays for backward.
 class SegmentRecorder final : public torch_internals::TensorSaver {
  public:
-  // `selective`: results of expensive operators are kept.
-  SegmentRecorder(std::string unit, at::Device device, bool selective);
+  // `selective`: results of expensive operators are kept. `input_saver`: keeps what came from outside; null: it is
+  // held.
+  SegmentRecorder(std::string unit, at::Device device, bool selective, torch_internals::TensorSaver* input_saver);
   ~SegmentRecorder() override;
 
   // Runs the operator. OptionError where it cannot be replayed.
@@ -38,6 +39,7 @@ class SegmentRecorder final : public torch_internals::TensorSaver {
   void append(const c10::OperatorHandle& op, const OperatorTraits& traits, Arguments arguments);
   TensorRef outside(const at::Tensor& tensor);
   bool is_outside(const at::Tensor& tensor) const;
+  void hand_over_inputs() noexcept;
   void before_write(const at::Tensor& tensor);
   void copy_before_write(std::size_t outside);
   void finish_call(const OperatorTraits& traits, Arguments results);
@@ -48,6 +50,7 @@ class SegmentRecorder final : public torch_internals::TensorSaver {
   std::shared_ptr<Segment> segment_;
   SegmentRecord* record_;
   bool selective_;
+  torch_internals::TensorSaver* input_saver_;
   const c10::OperatorHandle* op_ = nullptr;               // that runs
   std::unordered_map<const void*, TensorRef> arguments_;  // by storage, of a call whose results are to be kept
   std::optional<c10::OperatorHandle> first_op_;

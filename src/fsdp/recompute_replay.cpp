@@ -151,6 +151,7 @@ at::Tensor& Replay::tensor_of(const TensorRef& ref) {
 
 at::Tensor Replay::outside(const OutsideTensor& outside) const {
   if (outside.copy.defined()) return outside.copy;
+  if (outside.saved) return outside.saved->restore();
   if (version_of(outside.tensor) != outside.version)
     refuse(static_cast<std::size_t>(outside.first_call),
            "was given a tensor from outside of the unit that was changed in place before backward came to it");

@@ -37,11 +37,12 @@ namespace shoal::fsdp {
 
 // A tensor that was there before the segment. TensorRef::output of a reference to it is its number.
 struct OutsideTensor {
-  at::Tensor tensor;  // without its history
+  at::Tensor tensor;  // without its history; undefined where `saved` stands for it
   bool requires_grad;
   std::int64_t version;  // at its first use, by
   int first_call;
   at::Tensor copy;  // from before the segment wrote to it; undefined: it did not
+  std::unique_ptr<torch_internals::SavedTensor> saved;
 };
 
 // What a replay has to know of a call on the tape.

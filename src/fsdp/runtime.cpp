@@ -29,7 +29,11 @@ Runtime::Runtime(comm::DeviceMesh& mesh, const FullyShardOptions& options, at::D
       order_(mesh.world(), unit_names_),
       schedule_(units_, order_, mesh.shard(), options),
       recompute_(make_recompute(options.activation_checkpoint, device)),
-      trace_(make_unit_trace(options.trace, mesh, device)) {}
+      trace_(make_unit_trace(options.trace, mesh, device)),
+      offload_(make_saved_offload(options.activation_offload, device)),
+      replica_check_(mesh, units_, options.check_replicas_at_start, options.check_replicas_every) {
+  if (recompute_ && offload_) recompute_->keep_inputs_by(*offload_);
+}
 
 Runtime::~Runtime() = default;
 
@@ -95,6 +99,7 @@ void Runtime::run(const std::function<void()>& body) {
   running_ = true;
   failure_ = nullptr;
   try {
+    if (at::GradMode::is_enabled()) replica_check_.before_run();
     if (trace_) trace_->begin_run();
     order_.begin(kind_of_run());
     for (const auto& unit : units_)
@@ -106,6 +111,7 @@ void Runtime::run(const std::function<void()>& body) {
       std::optional<InterceptScope> intercept;
       if (intercepts()) intercept.emplace();
       const RecomputeScope recompute(at::GradMode::is_enabled() ? recompute_.get() : nullptr);
+      const OffloadScope offload(at::GradMode::is_enabled() ? offload_.get() : nullptr, recompute_.get());
       run_body(body);
     }
     order_.finish();
@@ -141,6 +147,7 @@ void Runtime::before_operator(std::span<torch_internals::StorageUser* const> use
     for (auto* user : users) use(static_cast<FlatParameter*>(user)->unit());
     if (trace_) trace_->enter(last);
     if (recompute_) recompute_->before_operator(users);
+    if (offload_) offload_->before_operator(users);
   } catch (...) {
     failure_ = std::current_exception();
     throw;

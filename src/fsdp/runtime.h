@@ -12,6 +12,8 @@
 #include "comm/device_mesh.h"
 #include "fsdp/fully_shard.h"
 #include "fsdp/recompute.h"
+#include "fsdp/replica_check.h"
+#include "fsdp/saved_offload.h"
 #include "fsdp/torch_internals.h"
 #include "fsdp/unit.h"
 #include "fsdp/unit_buffers.h"
@@ -47,7 +49,8 @@ class Runtime final : public torch_internals::StorageOwner {
   OffloadCopies& copies() { return buffers_.copies(); }
   const std::vector<std::unique_ptr<Unit>>& units() const { return units_; }
   std::int64_t unsynced_gradient_bytes() const;
-  UnitTrace* unit_trace() const { return trace_.get(); }  // null where the options have no trace
+  UnitTrace* unit_trace() const { return trace_.get(); }          // null where the options have no trace
+  SavedOffload* saved_offload() const { return offload_.get(); }  // null without activation_offload
   std::int64_t pool_bytes() const { return buffers_.bytes(); }
   int unplanned_buffers() const { return buffers_.unplanned(); }  // see UnitBuffers
   template <typename F>
@@ -82,6 +85,8 @@ class Runtime final : public torch_internals::StorageOwner {
   std::exception_ptr failure_;            // of the last operator that could not be prepared for in this run()
   std::unique_ptr<Recompute> recompute_;  // null where nothing is recomputed
   std::unique_ptr<UnitTrace> trace_;      // null where nothing is traced
+  std::unique_ptr<SavedOffload> offload_;
+  ReplicaCheck replica_check_;
 
   bool sync_ = true, all_reduce_ = false;
   bool running_ = false, broken_ = false;
