@@ -17,7 +17,7 @@ namespace {
 
 using Syncs = std::vector<bool>;  // of each micro-step of a step
 
-constexpr int kMostMicroBatches = 16;
+constexpr int kMostMicroBatches = 20;
 
 MicroJob job_of(const MakeModel& make, at::ScalarType param = at::kBFloat16) {
   return {.make = make, .micro_batches = kMostMicroBatches, .options = policy(param)};
