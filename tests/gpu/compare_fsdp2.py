@@ -40,11 +40,11 @@ def write_tokens(path, vocabulary, count):
     array.array(kind, (random.randrange(vocabulary) for _ in range(count))).tofile(open(path, "wb"))
 
 
-def run(command, limit):
+def run(command, limit, **variables):
     """The program's output with the seconds at which each line came."""
     start, lines = time.monotonic(), []
-    env = dict(os.environ, NCCL_NVLS_ENABLE="0", OMP_NUM_THREADS="1", OMPI_ALLOW_RUN_AS_ROOT="1",
-               OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", PYTHONUNBUFFERED="1")
+    env = dict(os.environ, NCCL_NVLS_ENABLE="0", OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
+               PYTHONUNBUFFERED="1", **variables)
     process = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                                env=env)
     for line in process.stdout:
@@ -88,7 +88,7 @@ def fsdp2(baseline, gpus, shape, steps, compiled, limit):
     command = ["torchrun", f"--nproc-per-node={gpus}", baseline, "--model", model, "--seq", length, "--batch", batch,
                "--steps", steps, "--warmup", WARMUP, *options, *(["--compile"] if compiled else [])]
     start = time.monotonic()
-    lines = run(command, limit)
+    lines = run(command, limit, OMP_NUM_THREADS=str((os.cpu_count() or gpus) // gpus))  # torchrun gives 1; shoal shares
     found = [json.loads(line) for _, line in lines or [] if line.startswith("{")]
     if not found:
         return None
