@@ -13,9 +13,11 @@
 #include "core/logging.h"
 #include "core/trace.h"
 #include "core/trace_summary.h"
+#include "fsdp/memory_plan.h"
 #include "fsdp/trace_file.h"
 #include "launch/stop_signal.h"
 #include "train/agreement.h"
+#include "train/device.h"
 #include "train/finish.h"
 #include "train/trainer.h"
 
@@ -86,6 +88,19 @@ ExitCode train_and_save(const train::TrainParts& parts, const TrainOptions& opti
   return ExitCode::stopped;
 }
 
+// Where it does not fit, the error says what was planned.
+ExitCode train_within_memory(const train::TrainParts& parts, const TrainOptions& options,
+                             const train::BatchPlan& plan) {
+  const auto states = optim::make_optimizer(options.optimizer.rule)->state_names().size();
+  const auto memory = fsdp::plan_of(parts.sharded, static_cast<int>(states), train::device_memory(parts.device));
+  if (!parts.device.is_cpu()) log::info("memory: {}", fsdp::text_of(memory));
+  try {
+    return train_and_save(parts, options, plan);
+  } catch (const c10::OutOfMemoryError& error) {
+    throw DeviceError("{}", fsdp::explain_out_of_memory(memory, error.what_without_backtrace()));
+  }
+}
+
 ExitCode run(const launch::Placement& placement, comm::ProcessGroup& world, const std::vector<std::string>& arguments) {
   std::optional<TrainOptions> given = agreed_options(world, arguments);
   if (!given) {
@@ -123,7 +138,7 @@ ExitCode run(const launch::Placement& placement, comm::ProcessGroup& world, cons
                                 .trace = trace ? &*trace : nullptr};
   announce(parts, options, plan);
   if (options.run.dry_run) return ExitCode::ok;
-  return train_and_save(parts, options, plan);
+  return train_within_memory(parts, options, plan);
 }
 
 // One rank's view of the job. Errors that all ranks have are told here, while MPI can still end in good order.
@@ -149,6 +164,10 @@ ExitCode report_current_exception() {
     return error.exit_code();
   } catch (const std::bad_alloc&) {
     log::error("out of memory: use a smaller --batch-size, or more ranks");
+    return ExitCode::device;
+  } catch (const c10::OutOfMemoryError& error) {
+    log::error("the model does not fit into the GPU's memory: use more ranks, or --offload params: {}",
+               error.what_without_backtrace());
     return ExitCode::device;
   } catch (const c10::Error& error) {
     log::error("{}", error.what_without_backtrace());

@@ -37,4 +37,9 @@ std::int64_t peak_device_memory(at::Device device) {
   return stats.allocated_bytes[static_cast<std::size_t>(StatType::AGGREGATE)].peak + comm::allocated_bytes();
 }
 
+std::int64_t device_memory(at::Device device) {
+  if (device.is_cpu()) return 0;
+  return static_cast<std::int64_t>(at::getDeviceAllocator(device.type())->getMemoryInfo(device.index()).second);
+}
+
 }  // namespace shoal::train

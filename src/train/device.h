@@ -26,4 +26,7 @@ data::Batch to_device(const data::Batch& batch, at::Device device, std::optional
 // for the CPU.
 std::int64_t peak_device_memory(at::Device device);
 
+// Bytes of memory that `device` has in all; 0 for the CPU.
+std::int64_t device_memory(at::Device device);
+
 }  // namespace shoal::train
