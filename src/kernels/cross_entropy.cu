@@ -191,9 +191,8 @@ void run_scale(const In* in, const float* factor, Out* out, std::int64_t count, 
 void cross_entropy(const LogitRows& rows, float* losses, Stream stream) {
   if (rows.count == 0) return;
   check_alignment(rows);
-  with_type(rows.dtype, "the cross-entropy", [&](auto number) {
-    launch<decltype(number), Mode::loss_alone>(rows, 0, losses, 0, stream);
-  });
+  with_type(rows.dtype, "the cross-entropy",
+            [&](auto number) { launch<decltype(number), Mode::loss_alone>(rows, 0, losses, 0, stream); });
 }
 
 void cross_entropy_with_gradient(const LogitRows& rows, float gradient_scale, float* losses, Stream stream) {

@@ -15,12 +15,14 @@ constexpr float kCubic = 0.044715F;
 template <typename T>
 __device__ float gate(float x) {
   const float minus_two_u = -2 * kRoot * x * (1 + kCubic * x * x);
-  if constexpr (std::is_same_v<T, float>) return 1 / (1 + expf(minus_two_u));
-  else return __fdividef(1.0F, 1 + __expf(minus_two_u));
+  if constexpr (std::is_same_v<T, float>)
+    return 1 / (1 + expf(minus_two_u));
+  else
+    return __fdividef(1.0F, 1 + __expf(minus_two_u));
 }
 
-// gelu'(x), g = gate(x). Far out the gate is 0 or 1 in fp32 and the second term is to vanish with it, whatever overflows
-// in the square.
+// gelu'(x), g = gate(x). Far out the gate is 0 or 1 in fp32 and the second term is to vanish with it, whatever
+// overflows in the square.
 __device__ float slope(float x, float g) {
   const float bend = g * (1 - g);
   return bend == 0 ? g : g + x * bend * 2 * kRoot * (1 + 3 * kCubic * x * x);
@@ -28,7 +30,8 @@ __device__ float slope(float x, float g) {
 
 // A pack a thread; the last one may be cut.
 template <int kSize, typename T>
-__global__ void __launch_bounds__(kThreads) gelu_kernel(const T* __restrict__ x, T* __restrict__ y, std::int64_t count) {
+__global__ void __launch_bounds__(kThreads)
+    gelu_kernel(const T* __restrict__ x, T* __restrict__ y, std::int64_t count) {
   const std::int64_t begin = (std::int64_t{blockIdx.x} * kThreads + threadIdx.x) * kSize;
   const auto gelu_of = [](T value) { return to_float(value) * gate<T>(to_float(value)); };
   if (begin + kSize <= count) {
@@ -79,8 +82,9 @@ __global__ void __launch_bounds__(kBlockLanes* kBlockRows)
 template <int kSize, typename T>
 void launch_gelu(const T* x, T* y, std::int64_t count, Stream stream) {
   const std::int64_t packs = (count + kSize - 1) / kSize;
-  gelu_kernel<kSize><<<static_cast<unsigned>((packs + kThreads - 1) / kThreads), kThreads, 0,
-                       static_cast<cudaStream_t>(stream)>>>(x, y, count);
+  gelu_kernel<kSize>
+      <<<static_cast<unsigned>((packs + kThreads - 1) / kThreads), kThreads, 0, static_cast<cudaStream_t>(stream)>>>(
+          x, y, count);
   check_launch("gelu");
 }
 

@@ -57,7 +57,8 @@ __global__ void __launch_bounds__(kThreads)
   if (threadIdx.x == 0) partial[blockIdx.x] = sum;
 }
 
-__global__ void __launch_bounds__(kTotalThreads) total_kernel(const double* partial, std::int64_t count, double* total) {
+__global__ void __launch_bounds__(kTotalThreads)
+    total_kernel(const double* partial, std::int64_t count, double* total) {
   double sum = 0;
   for (std::int64_t i = threadIdx.x; i < count; i += kTotalThreads) sum += partial[i];
   sum = block_sum<kTotalThreads>(sum);
@@ -91,12 +92,14 @@ __device__ void add_square(Limbs& limbs, double square) {
   limbs[digit + 2] += static_cast<std::int64_t>((mantissa >> 1) >> (63 - shift));
 }
 
-// The sums of the block's limbs, thread l's of limb l; their carries, so that many blocks can be added up; into `total`.
+// The sums of the block's limbs, thread l's of limb l; their carries, so that many blocks can be added up; into
+// `total`.
 __device__ void add_to_total(const std::int64_t* limbs, unsigned long long* total) {
   __shared__ std::int64_t sums[kLimbs];
   if (threadIdx.x < kLimbs) {
     std::int64_t sum = 0;
-    for (int t = 0; t < kExactThreads; ++t) sum += limbs[threadIdx.x * kExactThreads + (t + threadIdx.x) % kExactThreads];
+    for (int t = 0; t < kExactThreads; ++t)
+      sum += limbs[threadIdx.x * kExactThreads + (t + threadIdx.x) % kExactThreads];
     sums[threadIdx.x] = sum;
   }
   __syncthreads();
@@ -161,7 +164,7 @@ double DeviceSquares::sum(std::span<const DeviceValues> arrays, void* stream) {
   auto* const queue = static_cast<cudaStream_t>(stream);
   auto* const partial = buffers_->partial.as<double>();
   square_kernel<<<static_cast<unsigned>(pieces), kThreads, 0, queue>>>(buffers_->table.pieces(),
-                                                                      buffers_->upload(arrays, stream), partial);
+                                                                       buffers_->upload(arrays, stream), partial);
   check_cuda(cudaGetLastError(), "the sum of squares");
   total_kernel<<<1, kTotalThreads, 0, queue>>>(partial, pieces, partial + pieces);
   check_cuda(cudaGetLastError(), "the sum of squares");

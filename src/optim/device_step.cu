@@ -145,8 +145,8 @@ void step_on_device(DeviceTable& table, std::span<const DeviceArrays> arrays, st
   check_cuda(cudaGetLastError(), "the optimizer's kernel");
 }
 
-#define SHOAL_INSTANTIATE(T, ...)                                                                                  \
-  template void step_on_device<T, __VA_ARGS__>(DeviceTable&, std::span<const DeviceArrays>,                        \
+#define SHOAL_INSTANTIATE(T, ...)                                                           \
+  template void step_on_device<T, __VA_ARGS__>(DeviceTable&, std::span<const DeviceArrays>, \
                                                std::span<const __VA_ARGS__>, void*);
 #include "optim/device_rules.inc"
 #undef SHOAL_INSTANTIATE
