@@ -43,7 +43,7 @@ void ProgressLog::step(const Progress& after, std::int64_t epoch, const StepResu
   if (after.step % options_.log_every != 0) return;
   const std::string norm = result.grad_norm > 0 ? fmt::format("  gradient norm {:.4f}", result.grad_norm) : "";
   log::info("step {}  {}  loss {:.6f}{}  {} samples/s", after.step, epoch_of(epoch, options_), result.mean_loss(), norm,
-            rate(samples_, seconds_));
+            rate_text(rate(samples_, seconds_)));
   samples_ = 0;
   seconds_ = 0;
 }
