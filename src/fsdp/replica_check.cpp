@@ -23,7 +23,7 @@ constexpr std::int64_t kBlock = std::int64_t{1} << 21;
 // The bits of each element as an integer of its width.
 at::Tensor bits_of(const at::Tensor& values) {
   switch (values.element_size()) {
-    case 8: return values.view(at::kLong);
+    case 8: return values.view(at::kLong).clone();  // what follows writes to it
     case 4: return values.view(at::kInt);
     case 2: return values.view(at::kShort);
     default: return values.view(at::kByte);
@@ -103,8 +103,9 @@ std::uint64_t hash_of(const at::Tensor& values) {
   const at::Tensor sums = at::empty({blocks}, weight.options());
   for (std::int64_t b = 0; b < blocks; ++b) {
     const std::int64_t n = std::min(kBlock, count - b * kBlock);
-    const at::Tensor block = bits.narrow(0, b * kBlock, n).to(at::kLong).mul_(weight.narrow(0, 0, n));
-    sums.select(0, b).copy_(block.sum());
+    // Not in place: 64-bit elements are their own bits.
+    const at::Tensor products = bits.narrow(0, b * kBlock, n).to(at::kLong) * weight.narrow(0, 0, n);
+    sums.select(0, b).copy_(products.sum());
   }
   const at::Tensor on_host = sums.cpu();
   std::uint64_t hash = static_cast<std::uint64_t>(count);
