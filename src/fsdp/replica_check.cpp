@@ -104,7 +104,7 @@ std::uint64_t hash_of(const at::Tensor& values) {
   for (std::int64_t b = 0; b < blocks; ++b) {
     const std::int64_t n = std::min(kBlock, count - b * kBlock);
     // Not in place: 64-bit elements are their own bits.
-    const at::Tensor products = bits.narrow(0, b * kBlock, n).to(at::kLong) * weight.narrow(0, 0, n);
+    const at::Tensor products = bits.narrow(0, b * kBlock, n).to(at::kLong).mul(weight.narrow(0, 0, n));
     sums.select(0, b).copy_(products.sum());
   }
   const at::Tensor on_host = sums.cpu();
