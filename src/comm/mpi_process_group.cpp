@@ -1,7 +1,5 @@
 #include "comm/mpi_process_group.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -11,6 +9,7 @@
 #include "comm/mpi_exchange.h"
 #include "comm/observed_work.h"
 #include "core/check.h"
+#include "core/host_name.h"
 
 namespace shoal::comm {
 
@@ -70,7 +69,7 @@ void MpiProcessGroup::learn_hosts() {
   using Name = std::array<char, kLongest + 1>;
   std::vector<Name> names(static_cast<std::size_t>(size_));
   Name& mine = names[static_cast<std::size_t>(rank_)];
-  if (gethostname(mine.data(), kLongest) != 0) std::strcpy(mine.data(), "unknown");
+  host_name().copy(mine.data(), kLongest);  // the rest are zeros
   SHOAL_MPI(MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, names.data(), sizeof(Name), MPI_BYTE, comm_.get()));
   for (const Name& name : names) hosts_.emplace_back(name.data());
 }

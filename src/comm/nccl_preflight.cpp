@@ -10,15 +10,11 @@
 #include <fstream>
 
 #include "comm/nccl_calls.h"
+#include "core/host_name.h"
 #include "core/logging.h"
 
 namespace shoal::comm {
 namespace {
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
-}
 
 std::string machine() {
   std::ifstream file("/proc/sys/kernel/random/boot_id");

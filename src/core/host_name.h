@@ -5,6 +5,6 @@
 
 namespace shoal {
 
-std::string host_name();  // "unknown host" where the system does not tell
+std::string host_name();  // "unknown" where the system does not tell
 
 }  // namespace shoal

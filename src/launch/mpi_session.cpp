@@ -1,7 +1,6 @@
 #include "launch/mpi_session.h"
 
 #include <mpi.h>
-#include <unistd.h>
 
 #include <array>
 #include <cstdio>
@@ -9,6 +8,7 @@
 #include <exception>
 
 #include "core/check.h"
+#include "core/host_name.h"
 #include "core/logging.h"
 
 namespace shoal::launch {
@@ -23,11 +23,6 @@ std::string message_of(int code) {
 
 void check(int code, const char* call) {
   SHOAL_CHECK(code == MPI_SUCCESS, CommunicationError, "{} failed: {}", call, message_of(code));
-}
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
 }
 
 Placement find_placement() {
