@@ -91,8 +91,7 @@ ExitCode train_and_save(const train::TrainParts& parts, const TrainOptions& opti
 // Where it does not fit, the error says what was planned.
 ExitCode train_within_memory(const train::TrainParts& parts, const TrainOptions& options,
                              const train::BatchPlan& plan) {
-  const auto states = optim::make_optimizer(options.optimizer.rule)->state_names().size();
-  const auto memory = fsdp::plan_of(parts.sharded, static_cast<int>(states), train::device_memory(parts.device));
+  const auto memory = fsdp::plan_of(parts.sharded, parts.optimizer.states(), train::device_memory(parts.device));
   if (!parts.device.is_cpu()) log::info("memory: {}", fsdp::text_of(memory));
   try {
     return train_and_save(parts, options, plan);

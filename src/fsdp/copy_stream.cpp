@@ -3,17 +3,10 @@
 #include <ATen/core/grad_mode.h>
 #include <c10/core/Event.h>
 #include <c10/core/StreamGuard.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
+
+#include "fsdp/current_stream.h"
 
 namespace shoal::fsdp {
-namespace {
-
-c10::Stream current_stream_of(at::Device device) {
-  return c10::impl::VirtualGuardImpl(device.type()).getStream(device);
-}
-
-}  // namespace
-
 CopyMark::CopyMark(const c10::Stream& copies, const c10::Stream& current)
     : event_(std::make_unique<c10::Event>(copies.device_type())), made_on_(current) {
   event_->record(copies);

@@ -1,10 +1,11 @@
 #include "fsdp/device_clock.h"
 
 #include <c10/core/Event.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <optional>
 #include <utility>
+
+#include "fsdp/current_stream.h"
 
 namespace shoal::fsdp {
 namespace {
@@ -17,10 +18,6 @@ class HostMoment final : public Moment {
  private:
   double time_;
 };
-
-c10::Stream current_stream_of(c10::Device device) {
-  return c10::impl::VirtualGuardImpl(device.type()).getStream(device);
-}
 
 }  // namespace
 

@@ -6,9 +6,9 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 #include <c10/core/Event.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include "core/check.h"
+#include "fsdp/current_stream.h"
 
 namespace shoal::fsdp {
 
@@ -47,7 +47,7 @@ DeviceMark::~DeviceMark() = default;
 void DeviceMark::record(at::Device device) {
   if (device.is_cpu()) return;
   if (!event_) event_ = std::make_unique<c10::Event>(device.type());
-  event_->record(c10::impl::VirtualGuardImpl(device.type()).getStream(device));
+  event_->record(current_stream_of(device));
   pending_ = true;
 }
 
@@ -59,7 +59,7 @@ void DeviceMark::wait() {
 
 void DeviceMark::hold_back(at::Device device) const {
   if (!event_) return;
-  event_->block(c10::impl::VirtualGuardImpl(device.type()).getStream(device));
+  event_->block(current_stream_of(device));
 }
 
 }  // namespace shoal::fsdp

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <functional>
-#include <limits>
 #include <numeric>
 #include <vector>
 
@@ -103,14 +102,6 @@ std::int64_t most_at_a_time(const Runtime& runtime, std::size_t most, F&& bytes_
   return std::accumulate(others.begin(), others.end(), root);
 }
 
-// As UnitSchedule has it.
-std::size_t units_whole(const FullyShardOptions& options) {
-  if (!options.reshard_after_forward) return std::numeric_limits<std::size_t>::max();
-  if (options.limit_all_gathers > 0) return static_cast<std::size_t>(options.limit_all_gathers);
-  const int ahead_in_backward = options.backward_prefetch_post ? 0 : options.backward_prefetch;
-  return 1 + static_cast<std::size_t>(std::max(options.forward_prefetch, ahead_in_backward));
-}
-
 void add_shards_of(const FlatParameter& flat, int optimizer_states, MemoryPlan& plan) {
   const at::Tensor &master = flat.master(), &gathered = flat.gathered_shard();
   const bool is_other = !gathered.is_same(master);
@@ -139,13 +130,12 @@ MemoryPlan plan_of(FullyShardedModule& module, int optimizer_states, std::int64_
                   .recomputes_all = options.activation_checkpoint == "full",
                   .activation_offload = options.activation_offload};
   runtime.for_each_flat([&](const FlatParameter& flat) { add_shards_of(flat, optimizer_states, plan); });
-  plan.unit_buffers =
-      most_at_a_time(runtime, units_whole(options), [](const auto& flat) { return flat.whole_bytes(); });
-  constexpr std::size_t kReduced = 2;  // at a time, while the gradients of one more unit are collected
-  plan.unit_buffers += most_at_a_time(runtime, kReduced + 1, [](const FlatParameter& flat) {
+  const UnitBuffers::InUse in_use = runtime.units_in_use();
+  plan.unit_buffers = most_at_a_time(runtime, in_use.parameters, [](const auto& flat) { return flat.whole_bytes(); });
+  plan.unit_buffers += most_at_a_time(runtime, in_use.gradients, [](const FlatParameter& flat) {
     return flat.trained() ? flat.gradients()->sent_bytes() : 0;
   });
-  plan.unit_buffers += most_at_a_time(runtime, kReduced, [](const FlatParameter& flat) {
+  plan.unit_buffers += most_at_a_time(runtime, in_use.received, [](const FlatParameter& flat) {
     return flat.trained() ? flat.gradients()->received_bytes() : 0;
   });
   return plan;

@@ -57,9 +57,11 @@ void Runtime::add_unit(const std::string& fqn, const std::vector<ModuleParameter
 }
 
 // While reductions are on their way, the next unit's gradients are collected.
-void Runtime::prepare() {
-  buffers_.reserve(units_, *mesh_, {schedule_.most_whole(), kReductionsInFlight + 1, kReductionsInFlight});
+UnitBuffers::InUse Runtime::units_in_use() const {
+  return {schedule_.most_whole(), kReductionsInFlight + 1, kReductionsInFlight};
 }
+
+void Runtime::prepare() { buffers_.reserve(units_, *mesh_, units_in_use()); }
 
 void Runtime::set_requires_gradient_sync(bool sync) {
   SHOAL_CHECK(!running_, InternalError, "set_requires_gradient_sync() inside run()");

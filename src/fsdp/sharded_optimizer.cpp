@@ -132,6 +132,8 @@ void ShardedOptimizer::step_device_shards(at::ScalarType dtype, const std::vecto
   step->second.run(*rule_, gradients, rules_of(state_->groups), factors);
 }
 
+int ShardedOptimizer::states() const { return static_cast<int>(rule_->state_names().size()); }
+
 StateDict ShardedOptimizer::state_dict() {
   if (state_->offloaded) state_->offloaded->finish();
   StateDict state;

@@ -40,6 +40,7 @@ class ShardedOptimizer {
   std::int64_t steps() const { return steps_; }
   void set_steps(std::int64_t steps) { steps_ = steps; }  // after a restart
 
+  int states() const;  // arrays beside a parameter: 2 for Adam
   // "optimizer/<state>/<FQN>", cut like the parameters.
   StateDict state_dict();
 

@@ -4,7 +4,6 @@
 #include <ATen/core/stack.h>
 #include <c10/core/StorageImpl.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/functions/accumulate_grad.h>
 #include <torch/csrc/autograd/graph_task.h>
@@ -17,6 +16,7 @@
 #include <utility>
 
 #include "core/check.h"
+#include "fsdp/current_stream.h"
 
 namespace shoal::fsdp::torch_internals {
 namespace {
@@ -128,7 +128,7 @@ TORCH_LIBRARY_IMPL(_, DeferredInit, library) {
 
 void* current_stream(at::Device device) {
   if (device.is_cpu()) return nullptr;
-  return c10::impl::VirtualGuardImpl(device.type()).getStream(device).native_handle();
+  return current_stream_of(device).native_handle();
 }
 
 const void* storage_identity(const at::Tensor& tensor) { return tensor.has_storage() ? &storage_of(tensor) : nullptr; }
