@@ -21,29 +21,28 @@ verdict() {  # verdict NAME CONDITION: the last command's log is shown where the
   if eval "$2"; then echo "ok      $1"; else echo "FAILED  $1"; tail -n 20 "$work/log"; failed=1; fi
 }
 
+# strike SIGNAL OPTIONS…: starts a job without end, sends one of its ranks the signal in the middle of its steps, and waits
+# for the job; sets victim, the exit code rc and the time from the signal to the end, ms.
+strike() {
+  setsid mpirun --bind-to none -n "$gpus" "$bin/shoal" "${gpt[@]}" --max-steps 1000000 --log-every 1 "${@:2}" \
+    >"$work/log" 2>&1 &
+  local job=$! start
+  for _ in $(seq 600); do grep -q 'step 20 ' "$work/log" && break; sleep 0.1; done
+  victim=$(pgrep -f "shoal-train.*--max-steps 1000000" | tail -n 1)
+  start=$(date +%s%N)
+  kill -"$1" "$victim"
+  wait $job; rc=$?
+  ms=$((($(date +%s%N) - start) / 1000000))
+}
+
 # Killed in the middle: everybody is gone within ten seconds.
-setsid mpirun --bind-to none -n "$gpus" "$bin/shoal" "${gpt[@]}" --max-steps 1000000 --log-every 1 >"$work/log" 2>&1 &
-job=$!
-for _ in $(seq 600); do grep -q 'step 20 ' "$work/log" && break; sleep 0.1; done
-victim=$(pgrep -f "shoal-train.*--max-steps 1000000" | tail -n 1)
-start=$(date +%s%N)
-kill -KILL "$victim"
-wait $job; rc=$?
+strike KILL
 left=$(pgrep -fc "shoal-train.*--max-steps 1000000")
-ms=$((($(date +%s%N) - start) / 1000000))
 verdict "a rank killed in a step ends the others ($ms ms, exit code $rc)" "[[ $rc -ne 0 && $left -eq 0 && $ms -lt 10000 ]]"
 
 # A rank that stops (SIGSTOP stands for a node that hangs) is named by the others when their patience ends.
-setsid mpirun --bind-to none -n "$gpus" "$bin/shoal" "${gpt[@]}" --max-steps 1000000 --log-every 1 \
-  --collective-timeout 5 >"$work/log" 2>&1 &
-job=$!
-for _ in $(seq 600); do grep -q 'step 20 ' "$work/log" && break; sleep 0.1; done
-victim=$(pgrep -f "shoal-train.*--max-steps 1000000" | tail -n 1)
-start=$(date +%s%N)
-kill -STOP "$victim"
-wait $job; rc=$?
+strike STOP --collective-timeout 5
 kill -KILL "$victim" 2>/dev/null
-ms=$((($(date +%s%N) - start) / 1000000))
 verdict "a rank that hangs ends the job within its time limit ($ms ms, exit code $rc)" \
   "[[ $rc -ne 0 && $ms -lt 25000 ]] && grep -qi 'collective-timeout' '$work/log'"
 grep -m1 -i 'collective-timeout' "$work/log" | cut -c1-300
