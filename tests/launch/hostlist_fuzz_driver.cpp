@@ -4,50 +4,52 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <iterator>
 #include <random>
 #include <string>
-#include <vector>
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 
 namespace {
-
-const std::vector<std::string> kSeeds{"",
-                                      "host",
-                                      "a,b,c",
-                                      "n[08,10-12]",
-                                      "a[9-10]",
-                                      "d05-[41-42]",
-                                      "r[1-2]n[3-4]",
-                                      "node[1-2]-ib",
-                                      "x[000-002]y[1,3]z",
-                                      "nodeA,nodeB[001,003],nodeC",
-                                      "n[3-1]",
-                                      "n[1",
-                                      "n[]",
-                                      "n[1--2]",
-                                      "n[0-999999999].b[0-9]",
-                                      "bgl[000x133]",
-                                      "4(x2),3",
-                                      "2(x3),1",
-                                      "4(x)",
-                                      "(x2)",
-                                      "4x2",
-                                      "1(x262144)"};
 
 class Mutator {
  public:
   explicit Mutator(unsigned seed) : random_(seed) {}
 
   std::string next() {
-    std::string text = any_of(kSeeds);
+    std::string text = any_seed();
     for (std::size_t changes = 1 + below(6); changes > 0; --changes) change(text);
     return text;
   }
 
  private:
   std::size_t below(std::size_t limit) { return random_() % limit; }
-  const std::string& any_of(const std::vector<std::string>& texts) { return texts[below(texts.size())]; }
+
+  std::string any_seed() {
+    static constexpr const char* kSeeds[] = {"",
+                                             "host",
+                                             "a,b,c",
+                                             "n[08,10-12]",
+                                             "a[9-10]",
+                                             "d05-[41-42]",
+                                             "r[1-2]n[3-4]",
+                                             "node[1-2]-ib",
+                                             "x[000-002]y[1,3]z",
+                                             "nodeA,nodeB[001,003],nodeC",
+                                             "n[3-1]",
+                                             "n[1",
+                                             "n[]",
+                                             "n[1--2]",
+                                             "n[0-999999999].b[0-9]",
+                                             "bgl[000x133]",
+                                             "4(x2),3",
+                                             "2(x3),1",
+                                             "4(x)",
+                                             "(x2)",
+                                             "4x2",
+                                             "1(x262144)"};
+    return kSeeds[below(std::size(kSeeds))];
+  }
 
   void change(std::string& text) {
     static const std::string kLetters =
@@ -57,7 +59,7 @@ class Mutator {
     switch (below(5)) {
       case 0: text.insert(at, 1, kLetters[below(kLetters.size())]); break;
       case 1: text.erase(at, 1 + below(3)); break;
-      case 2: text.insert(at, any_of(kSeeds)); break;
+      case 2: text.insert(at, any_seed()); break;
       case 3: text.insert(at, text.substr(0, below(40))); break;
       default:
         if (at < text.size()) text[at] = static_cast<char>(below(256));
