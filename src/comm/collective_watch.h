@@ -1,49 +1,9 @@
-// A thread that looks after what the main thread cannot see while it waits: collectives that never end, ranks that
-// died.
+// The name under which comm knows the watch.
 #pragma once
 
-#include <chrono>
-#include <condition_variable>
-#include <functional>
-#include <mutex>
-#include <optional>
-#include <string>
-#include <thread>
-#include <vector>
+#include "core/watch.h"
 
 namespace shoal::comm {
-
-class Watched {
- public:
-  virtual ~Watched() = default;
-  // One line on what went wrong, or nothing. Called on the watch's thread.
-  virtual std::optional<std::string> trouble() = 0;
-};
-
-class CollectiveWatch {
- public:
-  // `alarm` gets the first trouble's line, on the watch's thread; it usually ends the process. The watch ends with it.
-  CollectiveWatch(std::chrono::milliseconds period, std::function<void(const std::string&)> alarm);
-  ~CollectiveWatch();
-  CollectiveWatch(const CollectiveWatch&) = delete;
-  CollectiveWatch& operator=(const CollectiveWatch&) = delete;
-
-  void add(Watched& watched);
-  // On return trouble() is not running, and is not called again.
-  void remove(Watched& watched);
-  void clear();  // the same for all
-
- private:
-  void run();
-  std::optional<std::string> look();  // at all, with mutex_ held
-
-  std::chrono::milliseconds period_;
-  std::function<void(const std::string&)> alarm_;
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  std::vector<Watched*> watched_;
-  bool ended_ = false;
-  std::thread thread_;
-};
-
+using shoal::Watched;
+using CollectiveWatch = Watch;
 }  // namespace shoal::comm

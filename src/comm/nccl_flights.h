@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "comm/collective_watch.h"
 #include "comm/nccl_calls.h"
 #include "comm/nccl_communicator.h"
+#include "core/watch.h"
 
 namespace shoal::comm {
 

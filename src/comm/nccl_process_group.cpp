@@ -5,7 +5,6 @@
 #include <span>
 #include <thread>
 
-#include "comm/collective_watch.h"
 #include "comm/nccl_calls.h"
 #include "comm/nccl_communicator.h"
 #include "comm/nccl_flights.h"
@@ -15,6 +14,7 @@
 #include "core/error.h"
 #include "core/logging.h"
 #include "core/timer.h"
+#include "core/watch.h"
 
 namespace shoal::comm {
 namespace {
@@ -51,7 +51,7 @@ struct NcclJob {
   std::function<void*()> current_stream;
   NcclOptions options;
   NeighbourProcesses neighbours;
-  CollectiveWatch watch;
+  Watch watch;
 };
 
 class NcclProcessGroup final : public ProcessGroup {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "comm/collective_watch.h"
+#include "core/watch.h"
 
 namespace shoal::comm {
 

@@ -1,4 +1,4 @@
-#include "comm/collective_watch.h"
+#include "core/watch.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <future>
 #include <thread>
 
-namespace shoal::comm {
+namespace shoal {
 namespace {
 
 using namespace std::chrono_literals;
@@ -22,10 +22,10 @@ class Patient final : public Watched {
   std::atomic<int> looks{0};
 };
 
-TEST(CollectiveWatch, RaisesTheAlarmOnceForTheOneThatIsInTrouble) {
+TEST(Watch, RaisesTheAlarmOnceForTheOneThatIsInTrouble) {
   std::promise<std::string> heard;
   std::atomic<int> alarms{0};
-  CollectiveWatch watch(2ms, [&](const std::string& line) {
+  Watch watch(2ms, [&](const std::string& line) {
     ++alarms;
     heard.set_value(line);
   });
@@ -46,8 +46,8 @@ TEST(CollectiveWatch, RaisesTheAlarmOnceForTheOneThatIsInTrouble) {
   watch.remove(sick);
 }
 
-TEST(CollectiveWatch, DoesNotLookAtWhatWasTakenAway) {
-  CollectiveWatch watch(1ms, [](const std::string&) { FAIL() << "no trouble was to be found"; });
+TEST(Watch, DoesNotLookAtWhatWasTakenAway) {
+  Watch watch(1ms, [](const std::string&) { FAIL() << "no trouble was to be found"; });
   for (int i = 0; i < 50; ++i) {
     Patient patient;
     watch.add(patient);
@@ -60,17 +60,17 @@ TEST(CollectiveWatch, DoesNotLookAtWhatWasTakenAway) {
   }
 }
 
-TEST(CollectiveWatch, EndsWithoutWaitingForItsPeriod) {
+TEST(Watch, EndsWithoutWaitingForItsPeriod) {
   const auto start = std::chrono::steady_clock::now();
   {
-    CollectiveWatch watch(1h, [](const std::string&) {});
+    Watch watch(1h, [](const std::string&) {});
   }
   EXPECT_LT(std::chrono::steady_clock::now() - start, 10s);
 }
 
-TEST(CollectiveWatch, ThatIsClearedLooksAtNobody) {
+TEST(Watch, ThatIsClearedLooksAtNobody) {
   std::atomic<int> alarms{0};
-  CollectiveWatch watch(1ms, [&](const std::string&) { ++alarms; });
+  Watch watch(1ms, [&](const std::string&) { ++alarms; });
   Patient first, second, third;
   watch.add(first);
   watch.add(second);
@@ -85,4 +85,4 @@ TEST(CollectiveWatch, ThatIsClearedLooksAtNobody) {
 }
 
 }  // namespace
-}  // namespace shoal::comm
+}  // namespace shoal

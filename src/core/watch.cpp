@@ -1,13 +1,13 @@
-#include "comm/collective_watch.h"
+#include "core/watch.h"
 
 #include <algorithm>
 
-namespace shoal::comm {
+namespace shoal {
 
-CollectiveWatch::CollectiveWatch(std::chrono::milliseconds period, std::function<void(const std::string&)> alarm)
+Watch::Watch(std::chrono::milliseconds period, std::function<void(const std::string&)> alarm)
     : period_(period), alarm_(std::move(alarm)), thread_([this] { run(); }) {}
 
-CollectiveWatch::~CollectiveWatch() {
+Watch::~Watch() {
   {
     const std::lock_guard lock(mutex_);
     ended_ = true;
@@ -16,28 +16,28 @@ CollectiveWatch::~CollectiveWatch() {
   thread_.join();
 }
 
-void CollectiveWatch::add(Watched& watched) {
+void Watch::add(Watched& watched) {
   const std::lock_guard lock(mutex_);
   watched_.push_back(&watched);
 }
 
-void CollectiveWatch::remove(Watched& watched) {
+void Watch::remove(Watched& watched) {
   const std::lock_guard lock(mutex_);
   watched_.erase(std::remove(watched_.begin(), watched_.end(), &watched), watched_.end());
 }
 
-void CollectiveWatch::clear() {
+void Watch::clear() {
   const std::lock_guard lock(mutex_);
   watched_.clear();
 }
 
-std::optional<std::string> CollectiveWatch::look() {
+std::optional<std::string> Watch::look() {
   for (Watched* watched : watched_)
     if (auto line = watched->trouble()) return line;
   return std::nullopt;
 }
 
-void CollectiveWatch::run() {
+void Watch::run() {
   std::optional<std::string> line;
   {
     std::unique_lock lock(mutex_);
@@ -46,4 +46,4 @@ void CollectiveWatch::run() {
   if (line) alarm_(*line);  // without the lock: main may be on its way out meanwhile
 }
 
-}  // namespace shoal::comm
+}  // namespace shoal
