@@ -6,10 +6,10 @@
 
 #include "checkpoint/catalog.h"
 #include "checkpoint/commit_record.h"
-#include "checkpoint/file_io.h"
 #include "checkpoint/file_names.h"
 #include "core/check.h"
 #include "core/crc32c.h"
+#include "core/file_io.h"
 #include "core/logging.h"
 
 namespace shoal::checkpoint {

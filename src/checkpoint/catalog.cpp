@@ -5,10 +5,10 @@
 #include <tuple>
 
 #include "checkpoint/commit_record.h"
-#include "checkpoint/file_io.h"
 #include "checkpoint/file_names.h"
 #include "core/check.h"
 #include "core/crc32c.h"
+#include "core/file_io.h"
 
 namespace shoal::checkpoint {
 namespace fs = std::filesystem;

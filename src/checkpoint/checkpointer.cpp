@@ -9,11 +9,11 @@
 
 #include "checkpoint/agreement.h"
 #include "checkpoint/attempt.h"
-#include "checkpoint/file_io.h"
 #include "checkpoint/file_names.h"
 #include "checkpoint/restore.h"
 #include "checkpoint/shard_writer.h"
 #include "core/check.h"
+#include "core/file_io.h"
 #include "core/hash.h"
 #include "core/timer.h"
 #include "hdf5/call.h"

@@ -4,8 +4,8 @@
 #include <functional>
 #include <vector>
 
-#include "checkpoint/file_io.h"
 #include "checkpoint/manifest.h"
+#include "core/file_io.h"
 
 namespace shoal::checkpoint {
 

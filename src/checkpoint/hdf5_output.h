@@ -3,7 +3,7 @@
 
 #include <functional>
 
-#include "checkpoint/file_io.h"
+#include "core/file_io.h"
 #include "hdf5/file.h"
 
 namespace shoal::checkpoint {

@@ -9,10 +9,10 @@
 
 #include "checkpoint/agreement.h"
 #include "checkpoint/convert_elements.h"
-#include "checkpoint/file_io.h"
 #include "checkpoint/weights_file.h"
 #include "checkpoint/weights_match.h"
 #include "core/check.h"
+#include "core/file_io.h"
 #include "core/hash.h"
 #include "core/timer.h"
 #include "shard/shard_layout.h"

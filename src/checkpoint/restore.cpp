@@ -9,10 +9,10 @@
 
 #include "checkpoint/agreement.h"
 #include "checkpoint/catalog.h"
-#include "checkpoint/file_io.h"
 #include "checkpoint/file_names.h"
 #include "checkpoint/shard_reader.h"
 #include "core/check.h"
+#include "core/file_io.h"
 #include "core/logging.h"
 #include "shard/shard_layout.h"
 

@@ -5,9 +5,9 @@
 #include <filesystem>
 #include <functional>
 
-#include "checkpoint/file_io.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/region_table.h"
+#include "core/file_io.h"
 #include "hdf5/file.h"
 
 namespace shoal::checkpoint {

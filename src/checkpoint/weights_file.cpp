@@ -6,8 +6,8 @@
 #include <system_error>
 
 #include "checkpoint/catalog.h"
-#include "checkpoint/file_io.h"
 #include "core/check.h"
+#include "core/file_io.h"
 #include "formats/safetensors.h"
 #include "formats/zip_reader.h"
 

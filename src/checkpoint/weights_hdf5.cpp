@@ -2,11 +2,11 @@
 // of parameters. Plain datasets are read by pread, all others through HDF5.
 #include <algorithm>
 
-#include "checkpoint/file_io.h"
 #include "checkpoint/file_names.h"
 #include "checkpoint/row_major_boxes.h"
 #include "checkpoint/weights_file.h"
 #include "core/check.h"
+#include "core/file_io.h"
 #include "hdf5/any_dataset.h"
 #include "hdf5/attribute.h"
 

@@ -3,9 +3,9 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "checkpoint/file_io.h"
 #include "checkpoint/weights_file.h"
 #include "core/check.h"
+#include "core/file_io.h"
 
 namespace shoal::checkpoint {
 namespace fs = std::filesystem;

@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <cstring>
 
-#include "checkpoint/file_io.h"
 #include "checkpoint/row_major_boxes.h"
 #include "checkpoint/weights_file.h"
+#include "core/file_io.h"
 #include "formats/safetensors.h"
 #include "formats/torch_zip_reader.h"
 

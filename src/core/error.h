@@ -36,5 +36,7 @@ using CheckpointError = ErrorOf<ExitCode::checkpoint>;
 using IoError = ErrorOf<ExitCode::io>;
 using CommunicationError = ErrorOf<ExitCode::communication>;
 using DeviceError = ErrorOf<ExitCode::device>;
+using NoProgressError = ErrorOf<ExitCode::no_progress>;
+using SupersededError = ErrorOf<ExitCode::superseded>;
 
 }  // namespace shoal

@@ -3,9 +3,9 @@
 #include <gtest/gtest.h>
 
 #include "checkpoint/catalog.h"
-#include "checkpoint/file_io.h"
 #include "checkpoint/sample_state.h"
 #include "core/error.h"
+#include "core/file_io.h"
 #include "hdf5/attribute.h"
 #include "hdf5/dataset.h"
 

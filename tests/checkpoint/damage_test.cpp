@@ -5,12 +5,12 @@
 #include <functional>
 
 #include "checkpoint/catalog.h"
-#include "checkpoint/file_io.h"
 #include "checkpoint/file_names.h"
 #include "checkpoint/sample_state.h"
 #include "checkpoint/shard_reader.h"
 #include "checkpoint/verify.h"
 #include "core/error.h"
+#include "core/file_io.h"
 
 namespace shoal::checkpoint {
 namespace {

@@ -9,11 +9,11 @@
 
 #include "checkpoint/catalog.h"
 #include "checkpoint/checkpointer.h"
-#include "checkpoint/file_io.h"
 #include "checkpoint/sample_state.h"
 #include "checkpoint/verify.h"
 #include "comm/fake_process_group.h"
 #include "core/error.h"
+#include "core/file_io.h"
 
 namespace shoal::checkpoint {
 namespace {

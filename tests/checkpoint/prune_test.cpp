@@ -5,9 +5,9 @@
 
 #include "checkpoint/attempt.h"
 #include "checkpoint/catalog.h"
-#include "checkpoint/file_io.h"
 #include "checkpoint/file_names.h"
 #include "checkpoint/sample_state.h"
+#include "core/file_io.h"
 
 namespace shoal::checkpoint {
 namespace {

@@ -6,11 +6,11 @@
 
 #include "checkpoint/catalog.h"
 #include "checkpoint/checkpointer.h"
-#include "checkpoint/file_io.h"
 #include "checkpoint/file_names.h"
 #include "checkpoint/sample_state.h"
 #include "comm/fake_process_group.h"
 #include "core/error.h"
+#include "core/file_io.h"
 
 namespace shoal::checkpoint {
 namespace {

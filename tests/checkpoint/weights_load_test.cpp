@@ -5,12 +5,12 @@
 
 #include "checkpoint/consolidate.h"
 #include "checkpoint/convert_elements.h"
-#include "checkpoint/file_io.h"
 #include "checkpoint/row_major_boxes.h"
 #include "checkpoint/weights_file.h"
 #include "checkpoint/weights_samples.h"
 #include "comm/fake_process_group.h"
 #include "core/error.h"
+#include "core/file_io.h"
 #include "core/half.h"
 
 namespace shoal::checkpoint {

@@ -9,7 +9,7 @@
 
 #include "core/unique_handle.h"
 
-namespace shoal::checkpoint {
+namespace shoal {
 
 struct DescriptorTraits {
   using Handle = int;
@@ -24,6 +24,7 @@ inline constexpr std::int64_t kChunkBytes = 4 << 20;
 class OutputFile {
  public:
   explicit OutputFile(const std::filesystem::path& path);  // made; emptied where it exists
+  OutputFile(const std::filesystem::path& path, Descriptor opened);
   void write_at(std::int64_t offset, const void* data, std::size_t bytes);
   void resize(std::int64_t bytes);
   void sync();   // the bytes are on the disk when this returns
@@ -53,6 +54,12 @@ void check_file_size_limit(const std::filesystem::path& path, std::int64_t bytes
 std::string read_text_file(const std::filesystem::path& path);
 // Written and synced; the entry in its directory is not.
 void write_text_file(const std::filesystem::path& path, const std::string& text);
+// Replaces `path` as a whole: whoever reads it finds the old text or the new one. The text is written to a file of this
+// process beside it first. Unless `synced`, a crash of the machine (not of the process) may lose the new text.
+void replace_text_file(const std::filesystem::path& path, const std::string& text, bool synced = true);
+// Makes `path` with that text; false where it exists, which of several processes on several machines all but one are
+// told. After a crash the file may be there and empty.
+bool create_text_file(const std::filesystem::path& path, const std::string& text);
 void sync_directory(const std::filesystem::path& path);
 // Onto `to`, which is replaced where it is a file.
 void rename_path(const std::filesystem::path& from, const std::filesystem::path& to);
@@ -62,4 +69,4 @@ void make_directories(const std::filesystem::path& path);  // and those on the w
 // With all that is in it; missing is no error.
 void remove_tree(const std::filesystem::path& path);
 
-}  // namespace shoal::checkpoint
+}  // namespace shoal

@@ -1,4 +1,4 @@
-#include "checkpoint/file_io.h"
+#include "core/file_io.h"
 
 #include <fcntl.h>
 #include <sys/resource.h>
@@ -12,19 +12,21 @@
 #include <system_error>
 
 #include "core/check.h"
+#include "core/host_name.h"
 
-namespace shoal::checkpoint {
+namespace shoal {
 namespace {
 
 const char* remedy(int error) {
   switch (error) {
-    case ENOSPC: return "; free some space there, or choose another place (--checkpoint-dir, --output)";
+    case ENOSPC: return "; free some space there, or choose another place (--checkpoint-dir, --run-dir, --output)";
     case EDQUOT:
-      return "; your quota is used up: free some space, or choose another place (--checkpoint-dir, --output)";
+      return "; your quota is used up: free some space, or choose another place (--checkpoint-dir, --run-dir, "
+             "--output)";
     case EFBIG: return "; the limit on file sizes is in the way: see 'ulimit -f'";
     case EACCES:
     case EPERM:
-    case EROFS: return "; choose a place that you may write (--checkpoint-dir, --output)";
+    case EROFS: return "; choose a place that you may write (--checkpoint-dir, --run-dir, --output)";
     default: return "";
   }
 }
@@ -55,6 +57,9 @@ void DescriptorTraits::close(int descriptor) noexcept { ::close(descriptor); }
 
 OutputFile::OutputFile(const std::filesystem::path& path)
     : path_(path), descriptor_(open_or_fail(path, O_WRONLY | O_CREAT | O_TRUNC, "write")) {}
+
+OutputFile::OutputFile(const std::filesystem::path& path, Descriptor descriptor)
+    : path_(path), descriptor_(std::move(descriptor)) {}
 
 void OutputFile::write_at(std::int64_t offset, const void* data, std::size_t bytes) {
   const char* from = static_cast<const char*>(data);
@@ -120,6 +125,30 @@ void write_text_file(const std::filesystem::path& path, const std::string& text)
   file.close();
 }
 
+void replace_text_file(const std::filesystem::path& path, const std::string& text, bool synced) {
+  // Two processes, on one machine or on two, must not meet in the file beside it.
+  std::filesystem::path staged = path;
+  staged += fmt::format(".tmp.{}.{}", host_name(), ::getpid());
+  OutputFile file(staged);
+  file.write_at(0, text.data(), text.size());
+  if (synced) file.sync();
+  file.close();
+  rename_path(staged, path);
+  if (synced) sync_directory(directory_of(path));
+}
+
+bool create_text_file(const std::filesystem::path& path, const std::string& text) {
+  const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  if (descriptor < 0 && errno == EEXIST) return false;
+  if (descriptor < 0) fail("make", path, errno);
+  OutputFile file(path, Descriptor(descriptor));
+  file.write_at(0, text.data(), text.size());
+  file.sync();
+  file.close();
+  sync_directory(directory_of(path));
+  return true;
+}
+
 void sync_directory(const std::filesystem::path& path) {
   const Descriptor descriptor(open_or_fail(path, O_RDONLY | O_DIRECTORY, "open the directory"));
   // Some file systems order directory changes themselves and refuse the call.
@@ -148,4 +177,4 @@ void remove_tree(const std::filesystem::path& path) {
   if (error) fail("remove", path, error.value());
 }
 
-}  // namespace shoal::checkpoint
+}  // namespace shoal
