@@ -6,7 +6,7 @@ program=$(basename "$0")
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 dir=${SHOAL_SANDBOX_DIR:-/var/lib/shoal-sandbox}
 
-etc=$dir/etc                      # slurm.conf, mpi.conf, cgroup.conf, hosts, munge.key: readable by its owner alone
+etc=$dir/etc                      # of Slurm, munge and the nodes
 run=$dir/run                      # sockets, pid files, marks of nodes that are ready
 logs=$dir/log
 processes_file=$dir/processes     # one line a process: its pid, its start time, what it is
@@ -115,7 +115,7 @@ is_of_this_boot() { [[ $boot == $(cat /proc/sys/kernel/random/boot_id) ]]; }
 start_machine() {
   start_process "node-$1" nsenter "--net=/run/netns/$bridge-$1" \
     unshare --mount --uts --pid --fork --kill-child --mount-proc \
-    "$here/node-init" "$1" "$etc/hosts" "$run/ready-$1"
+    "$here/node-init" "$1" "$etc" "$run/ready-$1"
 }
 
 # What holds the namespaces of a node open: its process 1.

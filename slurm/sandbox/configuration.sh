@@ -76,6 +76,7 @@ write_configuration() {
   for node in "${nodes[@]}"; do mkdir -p "$dir/spool/$node"; done
   write_slurm_conf
   write_hosts
+  sed 's/^hosts:.*/hosts: files/' /etc/nsswitch.conf >"$etc/nsswitch.conf"
   # Without it steps of four nodes fail: PMIx makes its folder in a place that all nodes of this machine share.
   echo "PMIxCliTmpDirBase=/dev/shm" >"$etc/mpi.conf"
   # slurmd looks at cgroups even where no plug-in asks for them; it must not ask systemd, which may not be there.
