@@ -21,3 +21,4 @@ install(FILES ${PROJECT_BINARY_DIR}/ShoalConfig.cmake ${PROJECT_BINARY_DIR}/Shoa
         DESTINATION ${_package} COMPONENT development)
 install(PROGRAMS ${PROJECT_SOURCE_DIR}/scripts/export_model.py DESTINATION ${CMAKE_INSTALL_DATADIR}/shoal
         COMPONENT development)
+include(ShoalSlurm)

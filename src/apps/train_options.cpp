@@ -21,7 +21,8 @@ using train::TrainOptions;
 
 // Not options, yet they may stand in the environment.
 bool is_foreign(std::string_view variable) {
-  constexpr std::array<std::string_view, 2> kNames{"SHOAL_CACHE", "SHOAL_VERSION"};
+  constexpr std::array<std::string_view, 5> kNames{"SHOAL_CACHE", "SHOAL_ROOT", "SHOAL_SANDBOX_DIR", "SHOAL_SLURM_DIR",
+                                                   "SHOAL_VERSION"};
   return variable.starts_with("SHOAL_TEST_") || std::find(kNames.begin(), kNames.end(), variable) != kNames.end();
 }
 
