@@ -14,6 +14,7 @@
 #include "core/trace.h"
 #include "core/trace_summary.h"
 #include "fsdp/memory_plan.h"
+#include "fsdp/mesh_check.h"
 #include "fsdp/trace_file.h"
 #include "launch/stop_signal.h"
 #include "train/agreement.h"
@@ -114,6 +115,7 @@ ExitCode run(const launch::Placement& placement, comm::ProcessGroup& world, cons
   const c10::OptionalDeviceGuard on_device(device);
   const auto device_group = make_device_group(world, device);
   const auto mesh = make_mesh(world, device_group ? *device_group : world, placement, options.sharding);
+  log::info("{}", fsdp::topology(*mesh));
   for (const std::string& line : mesh->describe()) log::info("{}", line);
   const BuiltModel built = build_model(world, entry, options, device);
   std::optional<Trace> trace;

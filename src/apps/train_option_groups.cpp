@@ -150,8 +150,10 @@ po::options_description sharding_options(TrainOptions& o) {
   po::options_description d("Sharding");
   d.add_options()  //
       ("strategy", value(o.sharding.strategy, "NAME"),
-       "full_shard, shard_grad_op, no_shard, hybrid_shard, hybrid_shard_zero2; or zero3, zero2, zero1")              //
-      ("shard-size", value(o.sharding.shard_size, "N"), "ranks a shard group of the hybrid strategies (a node's)")   //
+       "full_shard, shard_grad_op, no_shard, hybrid_shard, hybrid_shard_zero2; or zero3, zero2, zero1")             //
+      ("shard-size", value(o.sharding.shard_size, "N"), "ranks a shard group of the hybrid strategies (a node's)")  //
+      ("reshard-after-forward", value(o.sharding.reshard_after_forward, "N"),
+       "ranks among which units stay whole from forward to backward, say a node's; 0: only while in use (0)")        //
       ("wrap", value(o.sharding.wrap, "POLICY"), "units: none, size:MIN_PARAMS, class:NAME,..., name:PATTERN,...")   //
       ("forward-prefetch", value(o.sharding.forward_prefetch, "N"), "units gathered ahead in the forward pass (1)")  //
       ("backward-prefetch", prefetch_value(o.sharding),

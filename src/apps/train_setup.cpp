@@ -145,7 +145,9 @@ std::unique_ptr<comm::DeviceMesh> make_mesh(comm::ProcessGroup& world, comm::Pro
   const int shard_size = fsdp::shard_group_size(fsdp::parse_strategy(options.strategy), world.size(),
                                                 placement.local_size, options.shard_size);
   std::unique_ptr<comm::DeviceMesh> mesh;
-  train::run_agreeing([&] { mesh = std::make_unique<comm::DeviceMesh>(world, device_world, shard_size); });
+  train::run_agreeing([&] {
+    mesh = std::make_unique<comm::DeviceMesh>(world, device_world, shard_size, options.reshard_after_forward);
+  });
   return mesh;
 }
 

@@ -45,6 +45,8 @@ FlatParameter::FlatParameter(torch_internals::StorageOwner& owner, Unit& unit, s
       parameters_(std::move(parameters)),
       mesh_(&context.mesh),
       pool_(&context.buffers.parameters(unit)),
+      device_pool_(&context.buffers.device()),
+      copies_(&context.buffers.copies()),
       dtypes_(flat_dtypes(parameters_[0].tensor.scalar_type(), context.options)),
       layout_(layout_of(parameters_, context.mesh)) {
   const at::NoGradGuard no_grad;
@@ -103,23 +105,27 @@ void FlatParameter::start_unshard() {
   update_.finish();
   if (has_memory() || gathering_) return;
   unsharded_ = pool_->acquire(layout_.padded_numel(), dtypes_.params);
-  const void* send = compute_.data_ptr();
-  if (compute_.device() != unsharded_.device()) {
-    // The collective starts after what is queued here, and takes this rank's part from its place.
-    const at::NoGradGuard no_grad;
-    const Range mine = layout_.shard(mesh_->shard().rank());
-    const at::Tensor place = unsharded_.narrow(0, mine.begin, mine.count);
-    place.copy_(compute_, /*non_blocking=*/true);
-    upload_.record(place.device());
-    send = place.data_ptr();
+  if (regather_shard_.defined()) {
+    gathering_ = mesh_->regather()->all_gather(regather_shard_.data_ptr(), unsharded_.data_ptr(),
+                                               regather_shard_.numel(), dtype_of(dtypes_.params));
+    return;
   }
-  gathering_ = mesh_->shard().all_gather(send, unsharded_.data_ptr(), layout_.shard_numel(), dtype_of(dtypes_.params));
+  const auto gather_from = [this](const at::Tensor& shard) {
+    gathering_ = mesh_->shard().all_gather(shard.data_ptr(), unsharded_.data_ptr(), layout_.shard_numel(),
+                                           dtype_of(dtypes_.params));
+  };
+  if (compute_.device() == unsharded_.device()) return gather_from(compute_);
+  // The collective takes this rank's part from its place.
+  const Range mine = layout_.shard(mesh_->shard().rank());
+  const at::Tensor place = unsharded_.narrow(0, mine.begin, mine.count);
+  copies_->to_device_then(compute_, place, upload_, [&] { gather_from(place); });
 }
 
 void FlatParameter::finish_unshard() {
   if (!gathering_) return;
   gathering_->wait();
   gathering_.reset();
+  upload_.hold_back(flat().device());  // a group of one rank has nothing to wait for
   lend_memory(unsharded_.data_ptr());
 }
 
@@ -129,6 +135,27 @@ void FlatParameter::reshard() {
   if (!has_memory()) return;
   take_memory();
   pool_->release(std::exchange(unsharded_, {}));
+}
+
+void FlatParameter::reshard_to_regather_group() {
+  if (permanent_) return;
+  finish_unshard();
+  if (has_memory() && !regather_shard_.defined()) {
+    const at::NoGradGuard no_grad;
+    const comm::ProcessGroup& group = *mesh_->regather();
+    const std::int64_t part = layout_.padded_numel() / group.size();
+    regather_shard_ = device_pool_->acquire(part, dtypes_.params);
+    regather_shard_.copy_(unsharded_.narrow(0, group.rank() * part, part));
+  }
+  reshard();
+}
+
+void FlatParameter::drop_regather_shard() {
+  if (regather_shard_.defined()) device_pool_->release(std::exchange(regather_shard_, {}));
+}
+
+std::int64_t FlatParameter::regather_bytes() const {
+  return mesh_->regather() != nullptr ? whole_bytes() / mesh_->regather_size() : 0;
 }
 
 void FlatParameter::master_changed() {

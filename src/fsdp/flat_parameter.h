@@ -82,10 +82,16 @@ class FlatParameter final : public torch_internals::StorageUser {
 
   // Whether the whole buffer always has memory: unshard and reshard do nothing.
   bool permanent() const { return permanent_; }
-  // Collective over the shard group. finish_unshard() must follow start_unshard().
+  // Collective over the shard group, or over the mesh's regather group where reshard_to_regather_group() left the
+  // parameters there. finish_unshard() must follow start_unshard().
   void start_unshard();
   void finish_unshard();
   void reshard();
+  // reshard(), after which the ranks of the regather group hold the parameters among them, until the next reshard() or
+  // drop_regather_shard(). They must not be changed in the meantime.
+  void reshard_to_regather_group();
+  void drop_regather_shard();
+  std::int64_t regather_bytes() const;  // of what a rank keeps for that; 0 where the mesh has no such group
   // What the optimizer or a restart wrote into master() becomes what the next unshard gathers.
   void master_changed();
   // The elements of the whole buffer, which must be unsharded, that were written to become this rank's shard.
@@ -107,7 +113,8 @@ class FlatParameter final : public torch_internals::StorageUser {
   Unit* unit_;
   std::vector<ModuleParameter> parameters_;
   comm::DeviceMesh* mesh_;
-  BufferPool* pool_;
+  BufferPool *pool_, *device_pool_;  // of unsharded_ and of regather_shard_
+  OffloadCopies* copies_;
   FlatDtypes dtypes_;
   ShardLayout layout_;
   bool permanent_ = false;
@@ -116,6 +123,7 @@ class FlatParameter final : public torch_internals::StorageUser {
   at::Tensor compute_;               // master_ in the parameters' dtype; the same tensor where dtypes and devices agree
   DeviceMark upload_;                // the last copy of a compute_ on the host to the device
   at::Tensor unsharded_;
+  at::Tensor regather_shard_;  // this rank's part of unsharded_ among the regather group
   std::unique_ptr<comm::Work> gathering_;
   std::unique_ptr<FlatGradient> gradients_;
   mutable PendingUpdate update_;

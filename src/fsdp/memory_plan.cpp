@@ -132,6 +132,9 @@ MemoryPlan plan_of(FullyShardedModule& module, int optimizer_states, std::int64_
   runtime.for_each_flat([&](const FlatParameter& flat) { add_shards_of(flat, optimizer_states, plan); });
   const UnitBuffers::InUse in_use = runtime.units_in_use();
   plan.unit_buffers = most_at_a_time(runtime, in_use.parameters, [](const auto& flat) { return flat.whole_bytes(); });
+  runtime.for_each_flat([&](const FlatParameter& flat) {
+    if (!flat.unit().is_root()) plan.unit_buffers += flat.regather_bytes();
+  });
   plan.unit_buffers += most_at_a_time(runtime, in_use.gradients, [](const FlatParameter& flat) {
     return flat.trained() ? flat.gradients()->sent_bytes() : 0;
   });

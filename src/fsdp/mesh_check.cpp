@@ -78,6 +78,11 @@ void check_mesh(comm::DeviceMesh& mesh, c10::Device device) {
   std::string problem = problem_of("shard", row, members_of(mesh.shard(), rank, device));
   if (problem.empty()) problem = problem_of("reduce", row, members_of(mesh.reduce(), rank, device));
   if (problem.empty()) problem = problem_of("replicate", column, members_of(mesh.replicate(), rank, device));
+  if (problem.empty() && mesh.regather() != nullptr) {
+    const int size = mesh.regather_size();
+    problem =
+        problem_of("regather", ranks_from(rank / size * size, size, 1), members_of(*mesh.regather(), rank, device));
+  }
   if (problem.empty() && shards * replicas != world.size())
     problem = fmt::format("{} replicas of {} shards are not {} ranks", replicas, shards, world.size());
   const auto problems = comm::all_gather_bytes(world, problem);

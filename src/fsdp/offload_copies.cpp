@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/logging.h"
+#include "fsdp/unit_trace.h"
 
 namespace shoal::fsdp {
 namespace {
@@ -22,10 +23,12 @@ c10::Stream new_stream(at::Device device) {
 }  // namespace
 
 struct OffloadCopies::Streams {
-  explicit Streams(at::Device device) : to_host(new_stream(device)), to_device(new_stream(device)) {}
-  c10::Stream to_host, to_device;
-  DeviceMark ready;  // what to_host copies is computed
-  DeviceMark free;   // nobody reads any more what to_device overwrites
+  explicit Streams(at::Device device)
+      : to_host(new_stream(device)), to_device(new_stream(device)), ahead(new_stream(device)) {}
+  c10::Stream to_host, to_device, ahead;  // ahead: of to_device_then()
+  DeviceMark ready;                       // what to_host copies is computed
+  DeviceMark free;                        // nobody reads any more what to_device overwrites
+  DeviceMark unused;                      // nor what a copy of `ahead` overwrites
 };
 
 OffloadCopies::OffloadCopies(at::Device device)
@@ -51,9 +54,12 @@ void OffloadCopies::to_host(at::Tensor from, BufferPool& pool, const at::Tensor&
   {
     const c10::StreamGuard on(streams_->to_host);
     streams_->ready.hold_back(device_);
+    const auto start = trace_ != nullptr ? trace_->mark() : nullptr;
     to.copy_(from, /*non_blocking=*/true);
     done.record(device_);
     copied->record(device_);
+    if (trace_ != nullptr)
+      trace_->add(Trace::Lane::copy, "gradient to the host", start, static_cast<std::int64_t>(from.nbytes()));
   }
   sent_.push_back({std::move(from), &pool, std::move(copied)});
   take_back(kCopiesInFlight);
@@ -65,6 +71,24 @@ void OffloadCopies::take_back(std::size_t left) {
     oldest.copied->hold_back(device_);
     oldest.pool->release(std::move(oldest.buffer));
   }
+}
+
+void OffloadCopies::to_device_then(const at::Tensor& from, const at::Tensor& to, DeviceMark& done,
+                                   const std::function<void()>& next) {
+  const at::NoGradGuard no_grad;
+  if (!streams_) {
+    to.copy_(from);
+    return next();
+  }
+  streams_->unused.record(device_);
+  const c10::StreamGuard on(streams_->ahead);
+  streams_->unused.hold_back(device_);
+  const auto start = trace_ != nullptr ? trace_->mark() : nullptr;
+  to.copy_(from, /*non_blocking=*/true);
+  done.record(device_);
+  if (trace_ != nullptr)
+    trace_->add(Trace::Lane::copy, "parameters from the host", start, static_cast<std::int64_t>(from.nbytes()));
+  next();
 }
 
 void OffloadCopies::begin_to_device() {

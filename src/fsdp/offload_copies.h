@@ -6,6 +6,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -13,6 +14,8 @@
 #include "fsdp/host_memory.h"
 
 namespace shoal::fsdp {
+
+class UnitTrace;
 
 class OffloadCopies {
  public:
@@ -24,6 +27,14 @@ class OffloadCopies {
   // Copies `from`, on the device, to `to` after what the current stream has queued so far. `from` is a buffer of `pool`
   // and goes back there once it can be written to in the order of the current stream. `done` ends with the copy.
   void to_host(at::Tensor from, BufferPool& pool, const at::Tensor& to, DeviceMark& done);
+
+  // Copies `from`, on the host, to `to` after what the current stream has queued so far, and calls `next`, which queues
+  // what is to follow the copy. `done` ends with the copy.
+  void to_device_then(const at::Tensor& from, const at::Tensor& to, DeviceMark& done,
+                      const std::function<void()>& next);
+
+  // Copies to the host are recorded there; null: nowhere. Outlives this, or is taken back before.
+  void set_trace(UnitTrace* trace) { trace_ = trace; }
 
   // What the current stream has queued so far comes before the copies of to_device() that follow. They may be called by
   // another thread, one at a time.
@@ -42,7 +53,8 @@ class OffloadCopies {
 
   at::Device device_;
   std::unique_ptr<Streams> streams_;  // null for the CPU
-  std::deque<Sent> sent_;             // oldest first
+  UnitTrace* trace_ = nullptr;
+  std::deque<Sent> sent_;  // oldest first
 };
 
 }  // namespace shoal::fsdp

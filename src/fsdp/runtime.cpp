@@ -27,12 +27,13 @@ Runtime::Runtime(comm::DeviceMesh& mesh, const FullyShardOptions& options, at::D
       options_(options),
       buffers_(device),
       order_(mesh.world(), unit_names_),
-      schedule_(units_, order_, mesh.shard(), options),
+      schedule_(units_, order_, mesh, options),
       recompute_(make_recompute(options.activation_checkpoint, device)),
       trace_(make_unit_trace(options.trace, mesh, device)),
       offload_(make_saved_offload(options.activation_offload, device)),
       replica_check_(mesh, units_, options.check_replicas_at_start, options.check_replicas_every) {
   if (recompute_ && offload_) recompute_->keep_inputs_by(*offload_);
+  buffers_.copies().set_trace(trace_.get());
 }
 
 Runtime::~Runtime() = default;

@@ -21,6 +21,14 @@ void Unit::reshard() {
   for (const auto& flat : flats_) flat->reshard();
 }
 
+void Unit::reshard_to_regather_group() {
+  for (const auto& flat : flats_) flat->reshard_to_regather_group();
+}
+
+void Unit::drop_regather_shards() {
+  for (const auto& flat : flats_) flat->drop_regather_shard();
+}
+
 bool Unit::trained() const {
   return std::any_of(flats_.begin(), flats_.end(), [](const auto& flat) { return flat->trained(); });
 }

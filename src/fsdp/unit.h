@@ -32,6 +32,8 @@ class Unit {
   void start_unshard();
   void unshard();
   void reshard();
+  void reshard_to_regather_group();
+  void drop_regather_shards();
 
   bool trained() const;
   void keep_gradients();  // see FlatGradient, as for what follows

@@ -1,5 +1,7 @@
 #include "fsdp/unit_schedule.h"
 
+#include <ATen/core/grad_mode.h>
+
 #include <algorithm>
 #include <limits>
 
@@ -15,28 +17,32 @@ std::size_t most_whole(const FullyShardOptions& options) {
   return 1 + static_cast<std::size_t>(std::max(options.forward_prefetch, ahead_in_backward));
 }
 
-void check(const FullyShardOptions& options) {
+void check(const FullyShardOptions& options, const comm::DeviceMesh& mesh) {
   SHOAL_CHECK(options.forward_prefetch >= 0 && options.backward_prefetch >= 0 && options.limit_all_gathers >= 0,
               OptionError, "--forward-prefetch, --backward-prefetch and --limit-all-gathers cannot be negative");
   SHOAL_CHECK(options.limit_all_gathers == 0 || options.reshard_after_forward, OptionError,
               "--limit-all-gathers {} has no meaning under a strategy that keeps all units whole from forward to "
               "backward; take --strategy full_shard or hybrid_shard",
               options.limit_all_gathers);
+  SHOAL_CHECK(mesh.regather() == nullptr || options.reshard_after_forward, OptionError,
+              "--reshard-after-forward {} has no meaning under a strategy that keeps all units whole from forward to "
+              "backward; take --strategy full_shard or hybrid_shard",
+              mesh.regather_size());
 }
 
 }  // namespace
 
 UnitSchedule::UnitSchedule(const std::vector<std::unique_ptr<Unit>>& units, const UnitOrder& order,
-                           comm::ProcessGroup& group, const FullyShardOptions& options)
+                           comm::DeviceMesh& mesh, const FullyShardOptions& options)
     : units_(&units),
       order_(&order),
-      group_(&group),
+      mesh_(&mesh),
       reshards_after_forward_(options.reshard_after_forward),
       post_(options.backward_prefetch_post),
       forward_depth_(options.forward_prefetch),
       backward_depth_(post_ ? std::min(options.backward_prefetch, 1) : options.backward_prefetch),
       most_whole_(fsdp::most_whole(options)) {
-  check(options);
+  check(options, mesh);
 }
 
 void UnitSchedule::use(Unit& unit, Now now) {
@@ -46,7 +52,7 @@ void UnitSchedule::use(Unit& unit, Now now) {
     unit.awaited = false;
     reshard_idle(now);  // before anything is gathered: that may need their memory
   }
-  group_->set_activity(unit.unshard_label());
+  name_activity(unit);
   unit.unshard();
   if (!now.backward) return prefetch(forward_depth_);
   if (!post_) prefetch(backward_depth_);
@@ -68,9 +74,22 @@ void UnitSchedule::reshard_idle(Now now) {
       ++i;
       continue;
     }
-    unit.reshard();
+    if (now.backward) {
+      unit.reshard();
+      unit.drop_regather_shards();
+    } else if (mesh_->regather() != nullptr && at::GradMode::is_enabled()) {
+      unit.reshard_to_regather_group();
+    } else {
+      unit.reshard();
+    }
     whole_.erase(whole_.begin() + static_cast<std::ptrdiff_t>(i));
   }
+}
+
+// For the message of a time-out of whichever group gathers.
+void UnitSchedule::name_activity(const Unit& unit) const {
+  mesh_->shard().set_activity(unit.unshard_label());
+  if (mesh_->regather() != nullptr) mesh_->regather()->set_activity(unit.unshard_label());
 }
 
 void UnitSchedule::prefetch(int depth) {
@@ -85,7 +104,7 @@ void UnitSchedule::prefetch(int depth) {
       whole_.push_back(&unit);
       unit.awaited = true;
     }
-    group_->set_activity(unit.unshard_label());
+    name_activity(unit);
     unit.start_unshard();
   }
 }
@@ -94,6 +113,7 @@ void UnitSchedule::prefetch(int depth) {
 void UnitSchedule::finish(Unit& unit) {
   if (!unit.is_root()) {  // the root is used first and last in backward
     unit.reshard();
+    unit.drop_regather_shards();
     unit.awaited = false;
     std::erase(whole_, &unit);
     if (active_ == &unit) active_ = nullptr;
@@ -107,6 +127,7 @@ void UnitSchedule::reshard_all() {
   for (const auto& unit : *units_) {
     unit->awaited = false;
     unit->reshard();
+    unit->drop_regather_shards();
   }
 }
 

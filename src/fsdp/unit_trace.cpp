@@ -2,7 +2,6 @@
 
 #include <fmt/core.h>
 
-#include <array>
 #include <string_view>
 #include <utility>
 
@@ -55,8 +54,7 @@ UnitTrace::~UnitTrace() {
 void UnitTrace::observe(bool on) {
   if (on == (observer_ != nullptr)) return;
   observer_ = on ? std::make_shared<Observer>(*trace_) : nullptr;
-  for (comm::ProcessGroup* group : std::array{&mesh_->shard(), &mesh_->reduce(), &mesh_->replicate()})
-    group->set_observer(observer_);
+  for (comm::ProcessGroup* group : mesh_->device_groups()) group->set_observer(observer_);
 }
 
 void UnitTrace::finish() { observe(false); }

@@ -73,6 +73,7 @@ void check_sharding(const ShardingOptions& sharding) {
   fsdp::parse_wrap_policy(sharding.wrap);
   check_at_least("--forward-prefetch", sharding.forward_prefetch, 0);
   check_at_least("--backward-prefetch", sharding.backward_prefetch, 0);
+  check_at_least("--reshard-after-forward", sharding.reshard_after_forward, 0);
   check_at_least("--limit-all-gathers", sharding.limit_all_gathers, 0);
   parse_accumulate_mode(sharding.accumulate_mode);
   fsdp::RecomputePolicy::parse(sharding.activation_checkpoint);

@@ -51,6 +51,8 @@ AccumulateMode parse_accumulate_mode(const std::string& text);  // OptionError t
 struct ShardingOptions {
   std::string strategy = "full_shard";
   int shard_size = 0;  // ranks a shard group of the hybrid strategies; 0: the ranks of a node
+  // Ranks among which units stay whole between forward and backward, a divisor of the shard group; 0: none do.
+  int reshard_after_forward = 0;
   std::string wrap = "none";
   int forward_prefetch = 1, backward_prefetch = 1;  // units
   bool backward_prefetch_post = false;              // the one unit ahead only after the gradients of the one before

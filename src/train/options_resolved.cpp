@@ -67,6 +67,7 @@ NamedValues shape_options(const models::ModelOptions& shape) {
 NamedValues course_options(const TrainOptions& o) {
   return {{"strategy", o.sharding.strategy},
           {"shard-size", text(o.sharding.shard_size)},
+          {"reshard-after-forward", text(o.sharding.reshard_after_forward)},
           {"wrap", o.sharding.wrap},
           {"forward-prefetch", text(o.sharding.forward_prefetch)},
           {"backward-prefetch", o.sharding.backward_prefetch_post ? "post" : text(o.sharding.backward_prefetch)},

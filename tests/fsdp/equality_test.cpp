@@ -61,6 +61,21 @@ TEST(Equality, EveryMeshOfFourRanks) {
   });
 }
 
+// Whole units are kept among two ranks from forward to backward: of four, of each half of four, by every policy.
+TEST(Equality, RegatheredInASmallerGroup) {
+  for (const Case& model : models()) {
+    SCOPED_TRACE(model.name);
+    const Job job{.make = model.make, .accumulate = 2};
+    const TrainResult plain = train_plain(job);
+    on_ranks(4, [&](comm::ProcessGroup& world) {
+      for (const std::string& wrap : policies(model.name))
+        check(world, job, {.wrap = wrap, .regather_size = 2}, plain, kTolerance);
+      check(world, job, {.strategy = Strategy::hybrid_shard, .shard_size = 4, .prefetch = 2, .regather_size = 2}, plain,
+            kTolerance);
+    });
+  }
+}
+
 TEST(Equality, MixedDtypesInOneUnit) {
   const Job job{.make = make_mixed_dtypes};
   const TrainResult plain = train_plain(job);

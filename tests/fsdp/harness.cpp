@@ -132,7 +132,8 @@ TrainResult train_plain(const Job& job) {
 TrainResult train_sharded(comm::ProcessGroup& world, const Job& job, const Sharding& sharding) {
   TestModel model = prepared(job);
   comm::DeviceMesh mesh(world, device_world(world),
-                        fsdp::shard_group_size(sharding.strategy, world.size(), world.size(), sharding.shard_size));
+                        fsdp::shard_group_size(sharding.strategy, world.size(), world.size(), sharding.shard_size),
+                        sharding.regather_size);
   fsdp::FullyShardOptions options;
   options.reshard_after_forward = fsdp::reshards_after_forward(sharding.strategy);
   options.forward_prefetch = options.backward_prefetch = sharding.prefetch;

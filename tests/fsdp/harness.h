@@ -46,6 +46,7 @@ struct Sharding {
   std::string wrap = "none";
   int shard_size = 0;
   int prefetch = 1;
+  int regather_size = 0;
 };
 
 // Where the cases run: the CPU, or with SHOAL_TEST_DEVICE=cuda under mpirun the GPU of the local rank.

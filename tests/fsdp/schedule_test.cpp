@@ -45,11 +45,12 @@ struct Watched {
   std::unique_ptr<fsdp::FullyShardedModule> sharded;
 };
 
-std::unique_ptr<Watched> watch(comm::ProcessGroup& world, const fsdp::FullyShardOptions& options, int shard_size) {
+std::unique_ptr<Watched> watch(comm::ProcessGroup& world, const fsdp::FullyShardOptions& options, int shard_size,
+                               int regather_size = 0) {
   auto watched = std::make_unique<Watched>();
   watched->counting = std::make_unique<CountingGroup>(device_world(world), watched->traffic);
   watched->model = prepared({});
-  watched->mesh = std::make_unique<comm::DeviceMesh>(world, *watched->counting, shard_size);
+  watched->mesh = std::make_unique<comm::DeviceMesh>(world, *watched->counting, shard_size, regather_size);
   watched->sharded =
       fsdp::fully_shard(watched->model.module, *watched->mesh, *fsdp::parse_wrap_policy("class:Block"), options);
   return watched;
@@ -138,12 +139,45 @@ TEST(Schedule, UnderALimitOfOneNothingIsGatheredAhead) {
   });
 }
 
+// With --reshard-after-forward forward gathers from all four ranks and backward from two, which sends a third of the
+// bytes; the counts of the calls stay, nothing is allocated after the first steps, and no bit changes.
+TEST(Schedule, BackwardGathersFromTheSmallerGroup) {
+  on_ranks(4, [](comm::ProcessGroup& world) {
+    const auto all = watch(world, options_of({1, 1, false, 0}), 4),
+               two = watch(world, options_of({1, 1, false, 0}), 4, 2);
+    std::int64_t bytes = 0;
+    for (int i = 0; i < 5; ++i) {
+      for (Watched* watched : {all.get(), two.get()}) {
+        watched->traffic["all_gather"] = {};
+        train(*watched, world);
+        evaluate(*watched);
+      }
+      const fsdp::Runtime& runtime = two->sharded->runtime();
+      if (i == 2) bytes = runtime.pool_bytes();
+      EXPECT_TRUE(i < 2 || runtime.pool_bytes() == bytes);
+    }
+    std::int64_t regathered = 0;  // blocks.2 stays whole at the turn
+    for (const auto& unit : all->sharded->runtime().units())
+      for (const auto& flat : unit->flats())
+        if (unit->name() == "blocks.0" || unit->name() == "blocks.1") regathered += flat->whole_bytes();
+    EXPECT_EQ(two->traffic["all_gather"].calls, all->traffic["all_gather"].calls);
+    EXPECT_EQ(two->traffic["all_gather"].bytes - all->traffic["all_gather"].bytes, regathered / 2 - regathered / 4);
+    expect_same_bits(whole_gradients(world, *all->sharded), whole_gradients(world, *two->sharded));
+  });
+}
+
 TEST(Schedule, OptionsThatContradictEachOtherAreNamed) {
   on_ranks(1, [](comm::ProcessGroup& world) {
     fsdp::FullyShardOptions options = options_of({1, 1, false, 2});
     options.reshard_after_forward = false;
     EXPECT_THROW(watch(world, options, 1), OptionError);
     EXPECT_THROW(watch(world, options_of({-1, 1, false, 0}), 1), OptionError);
+  });
+  on_ranks(4, [](comm::ProcessGroup& world) {
+    fsdp::FullyShardOptions options = options_of({1, 1, false, 0});
+    for (const int size : {1, 3, 4, 8}) EXPECT_THROW(watch(world, options, 4, size), OptionError) << size;
+    options.reshard_after_forward = false;
+    EXPECT_THROW(watch(world, options, 4, 2), OptionError);
   });
 }
 
