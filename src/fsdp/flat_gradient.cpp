@@ -130,6 +130,8 @@ void FlatGradient::keep(at::Tensor shard) {
     sum_.add(std::move(shard));
     return;
   }
+  squares_.clear();
+  if (sum_.empty() && !options_.deterministic) squares_.start(shard);
   arriving_ = pools_.masters.acquire(shard.numel(), shard.scalar_type());
   pools_.copies->to_host(std::move(shard), pools_.device, arriving_, arrival_);
 }
@@ -167,6 +169,7 @@ void FlatGradient::drop() {
   if (summing_.defined()) pools_.device.release(std::exchange(summing_, {}));
   if (arriving_.defined()) pools_.masters.release(std::exchange(arriving_, {}));
   sum_.clear();
+  squares_.clear();
   std::fill(held_.begin(), held_.end(), 0);
   replicas_summed_ = true;
   keeps_whole_ = false;

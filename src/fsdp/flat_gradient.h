@@ -17,6 +17,7 @@
 #include "fsdp/mixed_precision.h"
 #include "fsdp/offload_copies.h"
 #include "fsdp/replica_sum.h"
+#include "fsdp/shard_squares.h"
 #include "shard/shard_layout.h"
 
 namespace shoal::fsdp {
@@ -67,6 +68,8 @@ class FlatGradient {
   // Collective over the replicate group where neither run() nor start_replica_sum() saw to it. OptionError where
   // gradients were collected but not reduced.
   const at::Tensor& value();
+  // Of value(), where it was summed up on the device before it went to the host. After value().
+  std::optional<double> sum_of_squares() { return squares_.value(); }
   void drop();  // everything
 
   // Bytes of the whole gradient where run()s keep it.
@@ -104,6 +107,7 @@ class FlatGradient {
   at::Tensor arriving_;  // a shard on its way to the host
   DeviceMark arrival_;
   GradientSum sum_;
+  ShardSquares squares_;         // of sum_, where that is one shard, now on the host
   bool replicas_summed_ = true;  // sum_ and summing_ hold, or get, the sum over the replicate group
 };
 

@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "fsdp/in_parallel.h"
+#include "fsdp/host_parts.h"
 #include "fsdp/runtime.h"
+#include "fsdp/shard_squares.h"
 #include "optim/device_squares.h"
 
 namespace shoal::fsdp {
@@ -12,48 +13,16 @@ namespace {
 
 using torch_internals::dtype_of;
 
-// Elements of a partial sum on the host: some hundred microseconds of work for a thread.
-constexpr std::int64_t kHostPart = 1 << 17;
-
 bool is_on_host(const std::vector<at::Tensor>& gradients) {
   return std::all_of(gradients.begin(), gradients.end(),
                      [](const at::Tensor& g) { return !g.defined() || g.is_cpu(); });
 }
 
-// Calls part(number, data, elements) for the parts of `gradient`, on many threads.
-template <typename Part>
-void for_each_part(const at::Tensor& gradient, Part&& part) {
-  const auto* const data = static_cast<const char*>(gradient.const_data_ptr());
-  const std::int64_t count = gradient.numel();
-  in_parallel((count + kHostPart - 1) / kHostPart, 1, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i)
-      part(static_cast<std::size_t>(i), data + i * kHostPart * gradient.element_size(),
-           std::min(kHostPart, count - i * kHostPart));
-  });
-}
-
-std::size_t parts_of(const at::Tensor& gradient) {
-  return static_cast<std::size_t>((gradient.numel() + kHostPart - 1) / kHostPart);
-}
-
-double host_sum_of_squares(const std::vector<at::Tensor>& gradients) {
-  double sum = 0;
-  for (const at::Tensor& gradient : gradients) {
-    if (!gradient.defined()) continue;
-    std::vector<double> partial(parts_of(gradient));
-    for_each_part(gradient, [&](std::size_t i, const char* data, std::int64_t count) {
-      partial[i] = optim::sum_of_squares(data, dtype_of(gradient.scalar_type()), count);
-    });
-    for (const double part : partial) sum += part;
-  }
-  return sum;
-}
-
 void add_host_squares(const std::vector<at::Tensor>& gradients, optim::ExactSumOfSquares& total) {
   for (const at::Tensor& gradient : gradients) {
     if (!gradient.defined()) continue;
-    std::vector<optim::ExactSumOfSquares> partial(parts_of(gradient));
-    for_each_part(gradient, [&](std::size_t i, const char* data, std::int64_t count) {
+    std::vector<optim::ExactSumOfSquares> partial(host_parts(gradient));
+    for_each_host_part(gradient, [&](std::size_t i, const char* data, std::int64_t count) {
       partial[i].add(data, dtype_of(gradient.scalar_type()), count);
     });
     for (optim::ExactSumOfSquares& part : partial) total.add(part);
@@ -97,12 +66,23 @@ optim::DeviceSquares& GradientNorm::on_device() {
   return *on_device_;
 }
 
+// What was summed up while it was still on the device is not read again.
+double GradientNorm::host_sum() {
+  double sum = 0;
+  runtime_->for_each_flat([&](FlatParameter& flat) {
+    if (!flat.trained() || !flat.gradient().defined()) return;
+    const std::optional<double> known = flat.gradients()->sum_of_squares();
+    sum += known ? *known : host_sum_of_squares(flat.gradient());
+  });
+  return sum;
+}
+
 // Replicas hold the same gradient: only the first counts. All take part in summing it over them.
 double GradientNorm::rounded_sum_of_squares() {
   const std::vector<at::Tensor> all = gradients();
   double sum = 0;
   if (runtime_->mesh().replicate().rank() == 0)
-    sum = is_on_host(all) ? host_sum_of_squares(all) : on_device().sum(values_of(all), stream_of(all));
+    sum = is_on_host(all) ? host_sum() : on_device().sum(values_of(all), stream_of(all));
   return comm::all_reduce(runtime_->mesh().world(), sum, comm::ReduceOp::sum);
 }
 

@@ -30,6 +30,7 @@ class GradientNorm {
 
  private:
   std::vector<at::Tensor> gradients() const;
+  double host_sum();
   double rounded_sum_of_squares();
   double exact_sum_of_squares();
   optim::DeviceSquares& on_device();

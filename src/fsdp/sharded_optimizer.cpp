@@ -88,6 +88,8 @@ void ShardedOptimizer::step(double lr, double grad_scale) {
   const StepFactors factors{++steps_, lr, grad_scale};
   module_->runtime().start_replica_sums();
   if (module_->runtime().offloads()) return step_offloaded(factors);
+  UnitTrace* const trace = module_->runtime().unit_trace();
+  auto start = trace != nullptr ? trace->mark() : nullptr;
   std::map<at::ScalarType, std::vector<const TrainedFlat*>> on_device;
   for (const TrainedFlat& trained : state_->flats) {
     FlatParameter& flat = *trained.flat;
@@ -98,6 +100,7 @@ void ShardedOptimizer::step(double lr, double grad_scale) {
       step_host_shard(trained, gradient, factors);
   }
   for (const auto& [dtype, flats] : on_device) step_device_shards(dtype, flats, factors);
+  if (trace != nullptr) trace->add(Trace::Lane::optimizer, "optimizer step", std::move(start));
   for (const TrainedFlat& trained : state_->flats) trained.flat->drop_gradients();
 }
 

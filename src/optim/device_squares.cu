@@ -147,7 +147,6 @@ struct DeviceSquares::Buffers {
   }
   void fetch(const void* from, std::size_t bytes, cudaStream_t queue) {
     check_cuda(cudaMemcpyAsync(result.as<void>(), from, bytes, cudaMemcpyDeviceToHost, queue), "cudaMemcpyAsync");
-    check_cuda(cudaStreamSynchronize(queue), "the sum of squares");
   }
 
   DeviceTable table;
@@ -158,9 +157,9 @@ struct DeviceSquares::Buffers {
 DeviceSquares::DeviceSquares(std::span<const std::int64_t> counts) : buffers_(std::make_unique<Buffers>(counts)) {}
 DeviceSquares::~DeviceSquares() = default;
 
-double DeviceSquares::sum(std::span<const DeviceValues> arrays, void* stream) {
+void DeviceSquares::start(std::span<const DeviceValues> arrays, void* stream) {
   const std::int64_t pieces = buffers_->table.size();
-  if (pieces == 0) return 0;
+  if (pieces == 0) return;
   auto* const queue = static_cast<cudaStream_t>(stream);
   auto* const partial = buffers_->partial.as<double>();
   square_kernel<<<static_cast<unsigned>(pieces), kThreads, 0, queue>>>(buffers_->table.pieces(),
@@ -169,6 +168,11 @@ double DeviceSquares::sum(std::span<const DeviceValues> arrays, void* stream) {
   total_kernel<<<1, kTotalThreads, 0, queue>>>(partial, pieces, partial + pieces);
   check_cuda(cudaGetLastError(), "the sum of squares");
   buffers_->fetch(partial + pieces, sizeof(double), queue);
+}
+
+double DeviceSquares::finish(void* stream) {
+  if (buffers_->table.size() == 0) return 0;
+  check_cuda(cudaStreamSynchronize(static_cast<cudaStream_t>(stream)), "the sum of squares");
   return *buffers_->result.as<double>();
 }
 
@@ -185,6 +189,7 @@ void DeviceSquares::add_exactly(std::span<const DeviceValues> arrays, ExactSumOf
                                                               buffers_->upload(arrays, stream), limbs);
   check_cuda(cudaGetLastError(), "the exact sum of squares");
   buffers_->fetch(limbs, buffers_->limbs.bytes(), queue);
+  check_cuda(cudaStreamSynchronize(queue), "the exact sum of squares");
   const std::span<std::int64_t, kLimbs> sum = total.limbs();
   for (int l = 0; l < kLimbs; ++l) sum[l] += buffers_->result.as<std::int64_t>()[l];
 }

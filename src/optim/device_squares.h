@@ -1,4 +1,4 @@
-// Sums of squares of many arrays in the memory of a GPU: in one go, and with one wait of the host.
+// Sums of squares of many arrays in the memory of a GPU: in one go, and with one wait of the host at most.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +23,14 @@ class DeviceSquares {
   DeviceSquares(const DeviceSquares&) = delete;
   DeviceSquares& operator=(const DeviceSquares&) = delete;
 
-  // Added up in double, in an order that the counts alone decide. Waits for `stream` (a cudaStream_t).
-  double sum(std::span<const DeviceValues> arrays, void* stream);
+  // Added up in double, in an order that the counts alone decide. Queued on `stream` (a cudaStream_t); finish() waits
+  // for that stream and has the result of the last start().
+  void start(std::span<const DeviceValues> arrays, void* stream);
+  double finish(void* stream);
+  double sum(std::span<const DeviceValues> arrays, void* stream) {
+    start(arrays, stream);
+    return finish(stream);
+  }
   // Adds them to `total` without rounding: to the bit what ExactSumOfSquares::add() does with them. Waits likewise.
   void add_exactly(std::span<const DeviceValues> arrays, ExactSumOfSquares& total, void* stream);
 

@@ -22,7 +22,8 @@ const void* DeviceTable::upload(const void* /*from*/, std::size_t /*bytes*/, voi
 struct DeviceSquares::Buffers {};
 DeviceSquares::DeviceSquares(std::span<const std::int64_t> /*counts*/) { refuse(); }
 DeviceSquares::~DeviceSquares() = default;
-double DeviceSquares::sum(std::span<const DeviceValues> /*arrays*/, void* /*stream*/) { refuse(); }
+void DeviceSquares::start(std::span<const DeviceValues> /*arrays*/, void* /*stream*/) { refuse(); }
+double DeviceSquares::finish(void* /*stream*/) { refuse(); }
 void DeviceSquares::add_exactly(std::span<const DeviceValues> /*arrays*/, ExactSumOfSquares& /*total*/,
                                 void* /*stream*/) {
   refuse();
