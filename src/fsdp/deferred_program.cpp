@@ -81,7 +81,9 @@ c10::Storage DeferredProgram::values(int memory) {
   Slice slice(*this);
   slice.want_memory(memory, next_call());
   Live live = run(slice);
-  return live_storage(memory, live);
+  const c10::Storage& values = live_storage(memory, live);
+  if (!is_spare() || values.nbytes() > spare_.nbytes()) spare_ = values;
+  return values;
 }
 
 DeferredProgram::Live DeferredProgram::run(Slice& slice) {
@@ -123,10 +125,13 @@ void DeferredProgram::keep_results(const Call& call, const std::vector<at::Tenso
   }
 }
 
+// Whoever had the values in it may have kept them, or taken its memory over.
+bool DeferredProgram::is_spare() const { return spare_ && spare_.use_count() == 1 && spare_.data() != nullptr; }
+
 const c10::Storage& DeferredProgram::live_storage(int number, Live& live) const {
   if (const auto known = live.find(number); known != live.end()) return known->second;
   const Memory& wanted = memory(number);
-  c10::Storage storage = host_storage(wanted.bytes);
+  c10::Storage storage = is_spare() && spare_.nbytes() >= wanted.bytes ? spare_ : host_storage(wanted.bytes);
   if (wanted.given) std::memcpy(storage.mutable_data(), wanted.given->data(), wanted.bytes);
   return live.emplace(number, std::move(storage)).first->second;
 }

@@ -52,7 +52,8 @@ class DeferredProgram {
   DeferredDraws& draws() { return draws_; }
   const DeferredDraws& draws() const { return draws_; }
 
-  // The contents of `memory` after all calls, in a storage on the CPU that is the caller's.
+  // The contents of `memory` after all calls, in a storage on the CPU that is the caller's; it may be larger. Once it
+  // is given up, it serves the next call: pages that are touched for the first time cost more than the values in them.
   c10::Storage values(int memory);
 
  private:
@@ -74,11 +75,13 @@ class DeferredProgram {
   void run_call(const Call& call, Live& live);
   void keep_results(const Call& call, const std::vector<at::Tensor>& results, Live& live) const;
   const c10::Storage& live_storage(int memory, Live& live) const;
+  bool is_spare() const;
 
   std::vector<Memory> memories_;
   std::vector<Place> places_;
   std::vector<Call> calls_;
   DeferredDraws draws_;
+  c10::Storage spare_;  // the largest that values() gave out of late
 };
 
 }  // namespace shoal::fsdp

@@ -26,9 +26,10 @@ const std::string kWhy =
     "DeferredInit::record(), by LibTorch's operators, or after fully_shard()";
 
 // They write to each element of their first argument, and read none of them.
-constexpr std::array<std::string_view, 11> kInitialisers{
-    "aten::uniform_",    "aten::normal_", "aten::random_",    "aten::bernoulli_", "aten::exponential_", "aten::cauchy_",
-    "aten::log_normal_", "aten::fill_",   "aten::geometric_", "aten::zero_",      "aten::copy_"};
+constexpr std::array<std::string_view, 12> kInitialisers{
+    "aten::uniform_",     "aten::normal_", "aten::random_",     "aten::bernoulli_",
+    "aten::exponential_", "aten::cauchy_", "aten::log_normal_", "aten::fill_",
+    "aten::geometric_",   "aten::zero_",   "aten::copy_",       "shoal::normal_by_place_"};
 
 bool is_initialiser(const c10::OperatorHandle& op) {
   return std::find(kInitialisers.begin(), kInitialisers.end(), op.operator_name().name) != kInitialisers.end();

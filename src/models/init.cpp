@@ -1,16 +1,45 @@
 #include "models/init.h"
 
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Parallel.h>
 #include <torch/torch.h>
 
 #include <cmath>
 #include <string>
 #include <unordered_set>
 
+#include "core/counter_normal.h"
 #include "core/hash.h"
 
 namespace shoal::models {
 namespace {
+
+// An operator, so that deferred initialisation can write it down like those of LibTorch.
+TORCH_LIBRARY_FRAGMENT(shoal, library) {
+  library.def("normal_by_place_(Tensor(a!) self, float std, int key) -> Tensor(a!)");
+}
+
+at::Tensor& normal_by_place(at::Tensor& self, double std, std::int64_t key) {
+  if (self.scalar_type() != at::kFloat || !self.is_contiguous()) {
+    at::Tensor values = at::empty(self.sizes(), at::kFloat);
+    return self.copy_(normal_by_place(values, std, key));
+  }
+  constexpr std::int64_t kGrain = std::int64_t{1} << 16;  // of some microseconds
+  float* const values = self.data_ptr<float>();
+  at::parallel_for(0, self.numel(), kGrain, [&](std::int64_t begin, std::int64_t end) {
+    fill_normal({values + begin, values + end}, static_cast<std::uint64_t>(key), begin, static_cast<float>(std));
+  });
+  return self;
+}
+
+TORCH_LIBRARY_IMPL(shoal, CPU, library) { library.impl("normal_by_place_", &normal_by_place); }
+TORCH_LIBRARY_IMPL(shoal, Meta, library) {
+  library.impl(
+      "normal_by_place_", +[](at::Tensor& self, double, std::int64_t) -> at::Tensor& { return self; });
+}
+TORCH_LIBRARY_IMPL(shoal, Autograd, library) {  // parameters are initialised without grad mode
+  library.impl("normal_by_place_", torch::CppFunction::makeFallthrough());
+}
 
 class Initializer {
  public:
@@ -33,15 +62,22 @@ class Initializer {
   }
 
   void normal(const std::string& fqn, at::Tensor& parameter, double std) {
-    draw(fqn, parameter, [std](at::Tensor& t, const at::Generator& g) { t.normal_(0, std, g); });
+    static const auto op = c10::Dispatcher::singleton()
+                               .findSchemaOrThrow("shoal::normal_by_place_", "")
+                               .typed<at::Tensor&(at::Tensor&, double, std::int64_t)>();
+    if (is_first(parameter)) op.call(parameter, std, static_cast<std::int64_t>(key_of(fqn)));
   }
 
  private:
   template <typename Fill>
   void draw(const std::string& fqn, at::Tensor& parameter, const Fill& fill) {
-    if (!drawn_.insert(parameter.unsafeGetTensorImpl()).second) return;
+    if (is_first(parameter)) fill(parameter, at::detail::createCPUGenerator(key_of(fqn)));
+  }
+  // Tied parameters are drawn once.
+  bool is_first(const at::Tensor& parameter) { return drawn_.insert(parameter.unsafeGetTensorImpl()).second; }
+  std::uint64_t key_of(const std::string& fqn) const {
     const std::string name = fqn.starts_with('.') ? fqn.substr(1) : fqn;  // a layer that is the root itself
-    fill(parameter, at::detail::createCPUGenerator(hash_combine(key_, hash_string(name))));
+    return hash_combine(key_, hash_string(name));
   }
 
   std::uint64_t key_;

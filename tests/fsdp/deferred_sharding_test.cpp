@@ -78,6 +78,13 @@ TestModel seeded_by_name() {
   return model;
 }
 
+TestModel normal_by_name(const std::function<TestModel()>& make, at::ScalarType type) {
+  TestModel model = make();
+  model.module->to(type);
+  models::initialize_normal(*model.module, 11, [](const std::string&) { return 0.02; });
+  return model;
+}
+
 TestModel in_bfloat16() {
   TestModel model = make_mlp();
   model.module->to(at::kBFloat16);
@@ -85,18 +92,21 @@ TestModel in_bfloat16() {
 }
 
 const std::vector<Case>& cases() {
-  static const std::vector<Case> all{{"mlp", make_mlp},
-                                     {"mlp, one unit", make_mlp, "none"},
-                                     {"mlp, a unit a layer", make_mlp, "class:Linear,LayerNorm"},
-                                     {"tied", make_tied},
-                                     {"frozen", make_frozen},
-                                     {"one block used twice", make_twice},
-                                     {"mixed dtypes", make_mixed_dtypes},
-                                     {"fewer elements than ranks", make_tiny, "none"},
-                                     {"convolution", make_conv, "none"},
-                                     {"batch norm and a table", with_batch_norm_and_table, "class:Conv2d"},
-                                     {"seeded by name", seeded_by_name},
-                                     {"bfloat16", in_bfloat16}};
+  static const std::vector<Case> all{
+      {"mlp", make_mlp},
+      {"mlp, one unit", make_mlp, "none"},
+      {"mlp, a unit a layer", make_mlp, "class:Linear,LayerNorm"},
+      {"tied", make_tied},
+      {"frozen", make_frozen},
+      {"one block used twice", make_twice},
+      {"mixed dtypes", make_mixed_dtypes},
+      {"fewer elements than ranks", make_tiny, "none"},
+      {"convolution", make_conv, "none"},
+      {"batch norm and a table", with_batch_norm_and_table, "class:Conv2d"},
+      {"seeded by name", seeded_by_name},
+      {"normal by name", [] { return normal_by_name(make_mlp, at::kFloat); }},
+      {"the same, tied, bfloat16", [] { return normal_by_name(make_tied, at::kBFloat16); }},
+      {"bfloat16", in_bfloat16}};
   return all;
 }
 

@@ -94,5 +94,34 @@ TEST(InitializeParameters, NamesARootThatIsALayerWithoutADot) {
   EXPECT_TRUE(at::equal(alone->weight, again->weight));
 }
 
+// N(0, std) for matrices, whatever else the module has and however many threads draw; zeros and ones for vectors.
+TEST(InitializeNormal, DependsOnSeedAndNameAlone) {
+  const auto std_of = [](const std::string& fqn) { return fqn.starts_with("first") ? 0.5 : 0.02; };
+  const int threads = at::get_num_threads();
+  const auto make = [&](int on_threads, std::uint64_t seed, auto& model) {
+    at::set_num_threads(on_threads);
+    model.second = nn::Linear(600, 400);
+    model.register_module("large", model.second);
+    initialize_normal(model, seed, std_of);
+    at::set_num_threads(threads);
+  };
+  TwoLayersImpl a, b, other;
+  make(1, 17, a);
+  torch::manual_seed(2);
+  make(3, 17, b);
+  make(1, 18, other);
+  EXPECT_TRUE(at::equal(a.first->weight, b.first->weight));
+  EXPECT_TRUE(at::equal(a.second->weight, b.second->weight));
+  EXPECT_FALSE(at::equal(a.second->weight, other.second->weight));
+  EXPECT_NEAR(a.first->weight.std().item<double>(), 0.5, 0.02);
+  EXPECT_NEAR(a.second->weight.std().item<double>(), 0.02, 0.0002);
+  EXPECT_EQ(a.second->bias.abs().sum().item<double>(), 0);
+  EXPECT_TRUE(a.second->weight.requires_grad());
+  TwoLayersImpl doubles;
+  doubles.to(at::kDouble);
+  initialize_normal(doubles, 17, std_of);
+  EXPECT_TRUE(at::equal(doubles.first->weight, a.first->weight.to(at::kDouble)));
+}
+
 }  // namespace
 }  // namespace shoal::models
