@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <bit>
+#include <vector>
 
 #include "fused/operators.h"
 #include "kernels/cross_entropy.h"
 #include "kernels/matmul.h"
+#include "shard/shard_layout.h"
 
 namespace shoal::fused {
 namespace {
@@ -32,16 +34,26 @@ std::int64_t rows_at_once(const at::Tensor& x, const at::Tensor& weight, std::in
   return static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(fit)));
 }
 
-// The rows of `stored` are contiguous.
+// The words of an odd vocabulary that stick out of a multiple, and the others: cuBLASLt has no fast algorithm for both
+// at once, also where rows are aligned.
+std::vector<Range> parts_of(std::int64_t vocabulary) {
+  const std::int64_t even = vocabulary / kStrideMultiple * kStrideMultiple;
+  std::vector<Range> parts;
+  if (even < vocabulary) parts.push_back({even, vocabulary - even});
+  if (even > 0) parts.push_back({0, even});
+  return parts;
+}
+
+// The elements of a row of `stored` are neighbours.
 kernels::MatmulInput input(const at::Tensor& stored, bool transposed = false) {
-  return {.data = stored.const_data_ptr(), .stride = stored.size(1), .transposed = transposed};
+  return {.data = stored.const_data_ptr(), .stride = stored.stride(0), .transposed = transposed};
 }
 
 void multiply(kernels::Matmul product, const at::Tensor& like, const at::Tensor& to, const DeviceScope& device) {
   product.input = dtype_of(like);
   product.output = dtype_of(to);
   product.d = to.mutable_data_ptr();
-  product.d_stride = to.size(1);
+  product.d_stride = to.stride(0);
   if (product.beta != 0) product.c = product.d;
   product.c_stride = product.d_stride;
   product.allow_tf32 = at::globalContext().float32Precision(at::Float32Backend::CUDA, at::Float32Op::MATMUL) ==
@@ -60,8 +72,11 @@ void run(const Chunk& chunk, const at::Tensor& weight, std::int64_t ignored, con
          const DeviceScope& device) {
   const std::int64_t count = chunk.x.size(0), vocabulary = weight.size(0), width = weight.size(1);
   const float scale = is_half(chunk.x) ? kHalfScale : 1;
-  multiply({.m = count, .n = vocabulary, .k = width, .a = input(chunk.x), .b = input(weight, true)}, weight,
-           chunk.logits, device);
+  const std::vector<Range> parts = parts_of(vocabulary);
+  for (const auto& [begin, words] : parts)
+    multiply(
+        {.m = count, .n = words, .k = width, .a = input(chunk.x), .b = input(weight.narrow(0, begin, words), true)},
+        weight, chunk.logits.narrow(1, begin, words), device);
   const kernels::LogitRows rows{.logits = chunk.logits.mutable_data_ptr(),
                                 .dtype = dtype_of(chunk.logits),
                                 .count = count,
@@ -73,15 +88,20 @@ void run(const Chunk& chunk, const at::Tensor& weight, std::int64_t ignored, con
   if (!chunk.x_gradient.defined() && !weight_gradient.defined())
     return kernels::cross_entropy(rows, losses, device.stream());
   kernels::cross_entropy_with_gradient(rows, scale, losses, device.stream());
-  kernels::Matmul product{.m = count, .n = width, .k = vocabulary, .alpha = 1 / scale};
-  product.a = input(chunk.logits);
-  product.b = input(weight);
-  if (chunk.x_gradient.defined()) multiply(product, weight, chunk.x_gradient, device);
-  if (!weight_gradient.defined()) return;
-  product = {.m = vocabulary, .n = width, .k = count, .alpha = 1 / scale, .beta = chunk.is_first ? 0.0F : 1.0F};
-  product.a = input(chunk.logits, true);
-  product.b = input(chunk.x);
-  multiply(product, weight, weight_gradient, device);
+  for (const auto& [begin, words] : parts) {
+    const at::Tensor logits = chunk.logits.narrow(1, begin, words);
+    // The smaller part comes first: it alone is rounded once more.
+    kernels::Matmul product{.m = count, .n = width, .k = words, .alpha = 1 / scale};
+    product.beta = begin == parts[0].begin ? 0.0F : 1.0F;
+    product.a = input(logits);
+    product.b = input(weight.narrow(0, begin, words));
+    if (chunk.x_gradient.defined()) multiply(product, weight, chunk.x_gradient, device);
+    if (!weight_gradient.defined()) continue;
+    product = {.m = words, .n = width, .k = count, .alpha = 1 / scale, .beta = chunk.is_first ? 0.0F : 1.0F};
+    product.a = input(logits, true);
+    product.b = input(chunk.x);
+    multiply(product, weight, weight_gradient.narrow(0, begin, words), device);
+  }
 }
 
 }  // namespace
