@@ -50,9 +50,9 @@ void name_units(std::span<const std::string> names) noexcept {
   mine.names.store(static_cast<std::int32_t>(count), std::memory_order_release);
 }
 
-void leave_with(ExitCode code) noexcept {
+void leave_with(int code) noexcept {
   std::int32_t stays = kStays;
-  slot().leaving.compare_exchange_strong(stays, static_cast<std::int32_t>(code));
+  slot().leaving.compare_exchange_strong(stays, code);
 }
 
 void use_slot(Slot* shared) noexcept {

@@ -10,7 +10,7 @@
 #include <span>
 #include <string>
 
-#include "core/exit_code.h"
+#include "core/error.h"
 
 namespace shoal::activity {
 
@@ -112,8 +112,20 @@ class During {
 // which is what the names of a model's units have in common.
 void name_units(std::span<const std::string> names) noexcept;
 
-// This process is about to end with that code, and has said why; the first to say so is right.
-void leave_with(ExitCode code) noexcept;
+// This process is about to end with that code (128 + the signal for a crash), and has said why; the first to say so is
+// right. What the main thread waits in meanwhile ends by leave_if_asked().
+void leave_with(int code) noexcept;
+
+// What a wait of the main thread ends with once somebody else has decided that this process is to end, and told why.
+class Leaving final : public Error {
+ public:
+  using Error::Error;
+};
+// Throws Leaving where leave_with() was called with another code than that of success.
+inline void leave_if_asked() {
+  if (const std::int32_t code = slot().leaving.load(std::memory_order_relaxed); code > 0) [[unlikely]]
+    throw Leaving(static_cast<ExitCode>(code), "this process was told to end");
+}
 
 // Fills in who this process is and makes `shared` its slot from now on, with what the old one said; null: memory of its
 // own again. Not while another thread writes. `shared` must outlive its use.

@@ -174,9 +174,23 @@ TEST(Activity, AStoppedProcessIsReadWithoutItsHelp) {
 TEST(Activity, TheFirstToSayThatItLeavesIsRight) {
   const SharedSlot shared;
   activity::use_slot(shared.get());
-  activity::leave_with(ExitCode::device);
-  activity::leave_with(ExitCode::internal);
+  EXPECT_NO_THROW(activity::leave_if_asked());
+  activity::leave_with(static_cast<int>(ExitCode::device));
+  activity::leave_with(static_cast<int>(ExitCode::internal));
   EXPECT_EQ(activity::read(*shared.get()).leaving, static_cast<int>(ExitCode::device));
+  try {
+    activity::leave_if_asked();
+    FAIL() << "the waits of the main thread go on";
+  } catch (const activity::Leaving& leaving) {
+    EXPECT_EQ(leaving.exit_code(), ExitCode::device);
+  }
+}
+
+TEST(Activity, AnOrderlyEndIsNoReasonToLeave) {
+  const SharedSlot shared;
+  activity::use_slot(shared.get());
+  activity::leave_with(0);
+  EXPECT_NO_THROW(activity::leave_if_asked());
 }
 
 ProcessIdentity identity_of(const Slot& slot) { return {slot.process, slot.process_start, slot.process_space}; }
