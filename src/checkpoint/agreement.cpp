@@ -26,6 +26,7 @@ ExitCode code_of(const std::string& outcome) { return static_cast<ExitCode>(outc
   switch (code) {
     case ExitCode::io: throw IoError("{}", text);
     case ExitCode::checkpoint: throw CheckpointError("{}", text);
+    case ExitCode::superseded: throw SupersededError("{}", text);
     case ExitCode::usage: throw OptionError("{}", text);
     default: throw Error(code, text);
   }

@@ -7,6 +7,7 @@
 #include "checkpoint/catalog.h"
 #include "checkpoint/commit_record.h"
 #include "checkpoint/file_names.h"
+#include "checkpoint/leftovers.h"
 #include "core/check.h"
 #include "core/crc32c.h"
 #include "core/file_io.h"
@@ -16,24 +17,11 @@ namespace shoal::checkpoint {
 namespace fs = std::filesystem;
 namespace {
 
-std::vector<fs::path> directories_of_kind(const fs::path& directory, DirectoryKind kind) {
-  std::vector<fs::path> paths;
-  std::error_code error;
-  for (fs::directory_iterator files(directory, error); !error && files != fs::directory_iterator();
-       files.increment(error)) {
-    const auto name = parse_step_directory_name(files->path().filename().string());
-    if (name && name->kind == kind) paths.push_back(files->path());
-  }
-  SHOAL_CHECK(!error, IoError, "cannot read the directory {}: {}", directory.string(), error.message());
-  return paths;
+void ask(const Fence* fence) {
+  if (fence != nullptr) fence->check();
 }
 
-void sweep_leftovers(const fs::path& directory) {
-  for (const fs::path& path : directories_of_kind(directory, DirectoryKind::temporary)) {
-    log::warning("{} was left by a save that did not finish; it is removed", path.string());
-    remove_tree(path);
-  }
-}
+int number_of(const Fence* fence) { return fence == nullptr ? 0 : fence->number(); }
 
 std::int64_t next_sequence(const fs::path& directory) {
   std::int64_t largest = 0;
@@ -54,12 +42,29 @@ void check_files_arrived(const Attempt& attempt, const Manifest& manifest) {
   }
 }
 
-// A crash in the middle of the removal must not leave something that looks like a checkpoint.
-void remove_checkpoint(const fs::path& path, const SaveObserver& observer) {
+// Back under its name, unless somebody else has taken it away or has the name now.
+void put_back(const fs::path& path, const fs::path& name) noexcept {
+  std::error_code taken_or_gone;
+  fs::rename(path, name, taken_or_gone);
+}
+
+// A crash in the middle of the removal must not leave something that looks like a checkpoint. The fence is asked once
+// more when the checkpoint has no name any longer: this process may have been stopped since it asked, for as long as a
+// newer attempt needs to use that name.
+void remove_checkpoint(const fs::path& path, const Fence* fence, const SaveObserver& observer) {
+  ask(fence);
+  pass(observer, SavePoint::removal_allowed);
   const auto name = parse_step_directory_name(path.filename().string());
-  const fs::path aside = path.parent_path() / temporary_directory_name(name->step, make_checkpoint_id());
+  const fs::path aside =
+      path.parent_path() / temporary_directory_name(name->step, number_of(fence), make_checkpoint_id());
   rename_path(path, aside);
-  pass(observer, SavePoint::old_set_aside);
+  try {
+    pass(observer, SavePoint::old_set_aside);
+    ask(fence);
+  } catch (const Error&) {
+    put_back(aside, path);
+    throw;
+  }
   remove_tree(aside);
 }
 
@@ -72,45 +77,59 @@ bool is_sound(const fs::path& path) {
   }
 }
 
-void point_latest_at(const fs::path& checkpoint, const SaveObserver& observer) {
+void point_latest_at(const fs::path& checkpoint, const Fence* fence, const SaveObserver& observer) {
   const fs::path directory = checkpoint.parent_path();
   const fs::path staged = directory / (std::string(kLatestName) + ".tmp");
   write_text_file(staged, checkpoint.filename().string() + "\n");
   pass(observer, SavePoint::latest_staged);
+  ask(fence);
   rename_path(staged, directory / kLatestName);
   sync_directory(directory);
   pass(observer, SavePoint::latest_replaced);
 }
 
-void prune(const std::vector<CatalogEntry>& newest_first, int keep, const SaveObserver& observer) {
+void prune(const std::vector<CatalogEntry>& newest_first, int keep, const Fence* fence, const SaveObserver& observer) {
   std::set<std::int64_t> kept_steps;
   for (const CatalogEntry& entry : newest_first) {
     if (!is_sound(entry.path)) continue;
     // Of two checkpoints of one step, the older was displaced by the newer.
     if (static_cast<int>(kept_steps.size()) >= keep || kept_steps.contains(entry.step))
-      remove_checkpoint(entry.path, observer);
+      remove_checkpoint(entry.path, fence, observer);
     else
       kept_steps.insert(entry.step);
   }
 }
 
-// A save that was killed between its two renames left the old checkpoint of the step without its name.
-void restore_displaced(const fs::path& directory) {
-  for (const fs::path& path : directories_of_kind(directory, DirectoryKind::displaced)) {
-    const fs::path name = directory / step_directory_name(parse_step_directory_name(path.filename().string())->step);
-    std::error_code ignored;
-    if (!fs::exists(name, ignored)) rename_path(path, name);
+// The commit itself. The one that a newer attempt has fenced off fails in its second rename, since its directory is
+// gone.
+void give_name(const Attempt& attempt, const fs::path& final_path, const SaveObserver& observer) {
+  ask(attempt.fence);
+  pass(observer, SavePoint::commit_allowed);
+  const fs::path displaced = attempt.directory / displaced_directory_name(attempt.step, attempt.id);
+  std::error_code ignored;
+  if (fs::exists(final_path, ignored)) {
+    rename_path(final_path, displaced);
+    pass(observer, SavePoint::old_displaced);
+  }
+  try {
+    rename_path(attempt.path, final_path);
+  } catch (const IoError&) {
+    put_back(displaced, final_path);
+    ask(attempt.fence);
+    throw;
   }
 }
 
 }  // namespace
 
-Attempt begin_attempt(const fs::path& directory, std::int64_t step) {
+Attempt begin_attempt(const fs::path& directory, std::int64_t step, const Fence* fence, const SaveObserver& observer) {
   make_directories(directory);
-  sweep_leftovers(directory);
+  ask(fence);
+  pass(observer, SavePoint::begin_allowed);
+  sweep_leftovers(directory, number_of(fence));
   restore_displaced(directory);
-  Attempt attempt{directory, {}, make_checkpoint_id(), next_sequence(directory), step};
-  attempt.path = directory / temporary_directory_name(step, attempt.id);
+  Attempt attempt{directory, {}, make_checkpoint_id(), next_sequence(directory), step, fence};
+  attempt.path = directory / temporary_directory_name(step, number_of(fence), attempt.id);
   try {
     make_directories(attempt.path / kShardFolder);
   } catch (const IoError&) {
@@ -134,18 +153,14 @@ fs::path commit(const Attempt& attempt, const Manifest& manifest, const SaveObse
   pass(observer, SavePoint::committed);
 
   const fs::path final_path = attempt.directory / step_directory_name(attempt.step);
-  std::error_code ignored;
-  if (fs::exists(final_path, ignored)) {
-    rename_path(final_path, attempt.directory / displaced_directory_name(attempt.step, attempt.id));
-    pass(observer, SavePoint::old_displaced);
-  }
-  rename_path(attempt.path, final_path);
+  give_name(attempt, final_path, observer);
   sync_directory(attempt.directory);
   pass(observer, SavePoint::renamed);
   return final_path;
 }
 
-void tidy_up(const fs::path& directory, int keep, const SaveObserver& observer) {
+void tidy_up(const fs::path& directory, int keep, const Fence* fence, const SaveObserver& observer) {
+  ask(fence);
   const auto attempt_to = [&](const auto& task) {
     try {
       task(list_checkpoints(directory));
@@ -155,10 +170,10 @@ void tidy_up(const fs::path& directory, int keep, const SaveObserver& observer) 
   };
   attempt_to([&](const std::vector<CatalogEntry>& entries) {
     const auto newest = std::find_if(entries.begin(), entries.end(), [](const auto& e) { return e.sequence >= 0; });
-    if (newest != entries.end()) point_latest_at(newest->path, observer);
+    if (newest != entries.end()) point_latest_at(newest->path, fence, observer);
   });
   // Even where the disk had no room for `latest`: this makes room.
-  attempt_to([&](const std::vector<CatalogEntry>& entries) { prune(entries, keep, observer); });
+  attempt_to([&](const std::vector<CatalogEntry>& entries) { prune(entries, keep, fence, observer); });
   pass(observer, SavePoint::finished);
 }
 

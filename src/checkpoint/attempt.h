@@ -1,16 +1,23 @@
 // Rank 0's part of a save: the directory's life from attempt to complete checkpoint. What was complete before stays
 // complete until the new one is, whatever happens in between.
 //
-//   1. begin_attempt: sweep what killed attempts left, give a displaced checkpoint its name back; make
-//   step_N.tmp.<id>/shards
+//   1. begin_attempt: ask the fence; sweep what killed attempts left, give a displaced checkpoint its name back; make
+//      step_N.tmp.<attempt>.<id>/shards
 //   2. (every rank writes and syncs its shard file)
-//   3. commit: manifest, sync; COMMIT, sync; sync the directories; a checkpoint of the same step is renamed out of
-//      the way (.old., still complete); rename to step_N; sync the parent. From here on the new one counts.
-//   4. tidy_up: `latest` by write and rename; remove the displaced one and what is beyond `keep`
+//   3. commit: manifest, sync; COMMIT, sync; sync the directories; ask the fence; a checkpoint of the same step is
+//      renamed out of the way (.old., still complete); rename to step_N; sync the parent. From here on the new one
+//      counts
+//   4. tidy_up: `latest` by write and rename; remove the displaced one and what is beyond `keep`, asking the fence
+//   about
+//      each
+//
+// `fence` may be null: then nobody else must write to the directory meanwhile. Where a newer attempt has entered it,
+// each function throws SupersededError and leaves what is complete as it is.
 #pragma once
 
 #include <filesystem>
 
+#include "checkpoint/fence.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/save_point.h"
 
@@ -22,17 +29,20 @@ struct Attempt {
   std::string id;
   std::int64_t sequence = 0;
   std::int64_t step = 0;
+  const Fence* fence = nullptr;
 };
 
 // IoError where the directory cannot be written; nothing is left then.
-Attempt begin_attempt(const std::filesystem::path& directory, std::int64_t step);
+Attempt begin_attempt(const std::filesystem::path& directory, std::int64_t step, const Fence* fence = nullptr,
+                      const SaveObserver& observer = {});
 
 // Checks the files' sizes against the manifest's and makes the attempt the checkpoint of its step. Returns its path.
 std::filesystem::path commit(const Attempt& attempt, const Manifest& manifest, const SaveObserver& observer = {});
 
 // Never throws away the last sound checkpoint, nor one that it cannot read. What cannot be removed is a warning: the
 // new checkpoint is safe all the same.
-void tidy_up(const std::filesystem::path& directory, int keep, const SaveObserver& observer = {});
+void tidy_up(const std::filesystem::path& directory, int keep, const Fence* fence = nullptr,
+             const SaveObserver& observer = {});
 
 // After an error: removes what there is of the attempt. Does not throw; what stays is swept by the next save.
 void abandon(const Attempt& attempt) noexcept;

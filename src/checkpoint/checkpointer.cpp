@@ -95,10 +95,11 @@ void check_all_is_saved(comm::ProcessGroup& world, const StateDict& state) {
 }
 
 // Collective over `world`.
-Attempt begin(comm::ProcessGroup& world, const std::filesystem::path& directory, std::int64_t step) {
+Attempt begin(comm::ProcessGroup& world, const std::filesystem::path& directory, std::int64_t step, const Fence* fence,
+              const SaveObserver& observer) {
   Attempt attempt;
   const std::string shared = run_on_root(world, [&] {
-    attempt = begin_attempt(directory, step);
+    attempt = begin_attempt(directory, step, fence, observer);
     return fmt::format("{}{}", attempt.id, attempt.path.string());
   });
   attempt.id = shared.substr(0, kIdDigits);
@@ -153,12 +154,39 @@ Checkpointer::Checkpointer(comm::ProcessGroup& world, CheckpointerOptions option
   });
 }
 
+void Checkpointer::enter() {
+  run_on_root(*world_, [&] {
+    if (fence() != nullptr) fence()->enter();
+    return std::string();
+  });
+}
+
+void Checkpointer::check() {
+  run_on_root(*world_, [&] {
+    if (fence() != nullptr) fence()->check();
+    return std::string();
+  });
+}
+
+// Collective, after a failure of which all ranks have heard: files that cannot be written may have been taken away by a
+// newer attempt, and then that is the reason.
+void Checkpointer::explain_failure() const {
+  run_on_root(*world_, [&] {
+    try {
+      if (fence() != nullptr) fence()->check();
+    } catch (const IoError&) {
+      // The failure itself says more.
+    }
+    return std::string();
+  });
+}
+
 SaveReport Checkpointer::save(std::int64_t step, const StateDict& state, const std::string& training_state) {
   const Timer timer;
   const Activity activity(*world_, fmt::format("the saving of checkpoint step {}", step));
   check_same_on_all(*world_, fingerprint(step, state, training_state));
   check_all_is_saved(*world_, state);
-  const Attempt attempt = begin(*world_, options_.directory, step);
+  const Attempt attempt = begin(*world_, options_.directory, step, fence(), options_.observer);
   SaveReport report;
   try {
     pass(options_.observer, SavePoint::attempt_made);
@@ -168,12 +196,16 @@ SaveReport Checkpointer::save(std::int64_t step, const StateDict& state, const s
       const Manifest manifest = make_manifest(attempt, state, training_state, std::move(files));
       return commit(attempt, manifest, options_.observer).string();
     });
+  } catch (const CommunicationError&) {
+    if (world_->rank() == 0) abandon(attempt);
+    throw;
   } catch (...) {
     if (world_->rank() == 0) abandon(attempt);
+    explain_failure();
     throw;
   }
   run_on_root(*world_, [&] {
-    tidy_up(options_.directory, options_.keep, options_.observer);
+    tidy_up(options_.directory, options_.keep, fence(), options_.observer);
     return std::string();
   });
   report.seconds = timer.seconds();

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "checkpoint/fence.h"
 #include "checkpoint/save_point.h"
 #include "comm/process_group.h"
 #include "shard/state_dict.h"
@@ -16,6 +17,8 @@ struct CheckpointerOptions {
   std::filesystem::path directory;  // holds step_*/ and latest; made where it is missing
   int keep = 2;                     // newest complete checkpoints kept; older ones are deleted after a save. >= 1
   SaveObserver observer;            // for tests: is told what point a save has come to
+  // Rank 0's right to write here. Empty on the others; empty on all: nobody else may write there meanwhile.
+  std::optional<Fence> fence;
 };
 
 struct SaveReport {
@@ -37,8 +40,15 @@ class Checkpointer {
   // Throws IoError where the directory cannot be made or written.
   Checkpointer(comm::ProcessGroup& world, CheckpointerOptions options);
 
+  // With a fence: from here on older attempts on the directory are superseded. To be called before anything is
+  // restored, so that what is found there stays. SupersededError where a newer attempt was faster.
+  void enter();
+  // SupersededError where a newer attempt has entered.
+  void check();
+
   // Writes `state` as checkpoint `step`. What was complete before stays complete until this one is; after an error
-  // (IoError: disk full, …) nothing of the attempt is left. `training_state`: a JSON object, the same on every rank.
+  // (IoError: disk full, …) nothing of the attempt is left. SupersededError where a newer attempt has entered, which
+  // may come after this checkpoint was committed. `training_state`: a JSON object, the same on every rank.
   SaveReport save(std::int64_t step, const StateDict& state, const std::string& training_state);
 
   // `from`: "auto" = the newest complete and sound checkpoint of the directory, falling back loudly to older ones
@@ -49,6 +59,9 @@ class Checkpointer {
   std::optional<Restored> restore(StateDict& state, const std::string& from);
 
  private:
+  const Fence* fence() const { return options_.fence ? &*options_.fence : nullptr; }
+  void explain_failure() const;
+
   comm::ProcessGroup* world_;
   CheckpointerOptions options_;
 };

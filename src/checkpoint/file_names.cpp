@@ -12,8 +12,17 @@ namespace {
 constexpr std::string_view kStepPrefix = "step_";
 constexpr std::string_view kTemporaryInfix = ".tmp.";
 constexpr std::string_view kDisplacedInfix = ".old.";
+constexpr std::string_view kWriterSuffix = ".writer";
 
 bool is_lower_hex(char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); }
+
+// Of an attempt: as attempt_file_name() writes it, from 1.
+std::optional<int> parse_number(std::string_view text) {
+  int number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc{} || number < 1 || text != fmt::format("{:06}", number)) return std::nullopt;
+  return number;
+}
 
 struct SplitName {
   std::string_view group;  // "model" or "optimizer/<state>"
@@ -67,8 +76,9 @@ bool is_checkpoint_id(std::string_view text) {
 
 std::string step_directory_name(std::int64_t step) { return fmt::format("{}{:08}", kStepPrefix, step); }
 
-std::string temporary_directory_name(std::int64_t step, std::string_view id) {
-  return fmt::format("{}{}{}", step_directory_name(step), kTemporaryInfix, id);
+std::string temporary_directory_name(std::int64_t step, int attempt, std::string_view id) {
+  const std::string number = attempt == 0 ? "" : fmt::format("{:06}.", attempt);
+  return fmt::format("{}{}{}{}", step_directory_name(step), kTemporaryInfix, number, id);
 }
 
 std::string displaced_directory_name(std::int64_t step, std::string_view id) {
@@ -86,9 +96,26 @@ std::optional<StepDirectory> parse_step_directory_name(std::string_view name) {
   if (rest.empty()) return directory;
   const bool temporary = rest.starts_with(kTemporaryInfix);
   if (!temporary && !rest.starts_with(kDisplacedInfix)) return std::nullopt;
-  if (!is_checkpoint_id(rest.substr(kTemporaryInfix.size()))) return std::nullopt;
   directory.kind = temporary ? DirectoryKind::temporary : DirectoryKind::displaced;
+  std::string_view id = rest.substr(kTemporaryInfix.size());
+  if (const std::size_t dot = id.find('.'); temporary && dot != id.npos) {
+    directory.attempt = parse_number(id.substr(0, dot)).value_or(0);
+    if (directory.attempt == 0) return std::nullopt;
+    id.remove_prefix(dot + 1);
+  }
+  if (!is_checkpoint_id(id)) return std::nullopt;
   return directory;
+}
+
+std::string attempt_file_name(int attempt, bool writer) {
+  return fmt::format("{:06}{}", attempt, writer ? kWriterSuffix : "");
+}
+
+std::optional<AttemptFile> parse_attempt_file_name(std::string_view name) {
+  const bool writer = name.ends_with(kWriterSuffix);
+  if (writer) name.remove_suffix(kWriterSuffix.size());
+  const auto number = parse_number(name);
+  return number ? std::optional(AttemptFile{*number, writer}) : std::nullopt;
 }
 
 std::string shard_file_name(std::string_view id, int rank) {

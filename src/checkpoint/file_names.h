@@ -1,8 +1,10 @@
 // Every name on the disk is built and parsed here.
 //   DIR/latest                                  names the newest checkpoint
 //   DIR/step_00001000/                          a complete checkpoint
-//   DIR/step_00001000.tmp.<id>/                 an attempt, or what is being removed; swept by the next save
+//   DIR/step_00001000.tmp.000003.<id>/          a save of attempt 3 that is under way, or what it is removing; swept by
+//                                               the next save or attempt. Without a number: of a writer without a fence
 //   DIR/step_00001000.old.<id>/                 complete; displaced by a new checkpoint of the same step
+//   DIR/attempts/000003, 000003.writer          attempts (fence.h)
 //   …/manifest.json, COMMIT, shards/<id>_rank_00003.h5
 #pragma once
 
@@ -17,6 +19,7 @@ inline constexpr const char* kManifestName = "manifest.json";
 inline constexpr const char* kCommitName = "COMMIT";
 inline constexpr const char* kLatestName = "latest";
 inline constexpr const char* kShardFolder = "shards";
+inline constexpr const char* kAttemptFolder = "attempts";
 inline constexpr const char* kRegionsDataset = "/regions";
 inline constexpr std::string_view kModelPrefix = "model/";
 inline constexpr std::string_view kOptimizerPrefix = "optimizer/";
@@ -26,6 +29,7 @@ enum class DirectoryKind { complete, displaced, temporary };
 struct StepDirectory {
   std::int64_t step = 0;
   DirectoryKind kind = DirectoryKind::complete;
+  int attempt = 0;  // of temporary ones; 0: of a writer without a fence
 };
 
 inline constexpr std::size_t kIdDigits = 16;
@@ -33,10 +37,17 @@ std::string make_checkpoint_id();  // kIdDigits random hexadecimal digits
 bool is_checkpoint_id(std::string_view text);
 
 std::string step_directory_name(std::int64_t step);
-std::string temporary_directory_name(std::int64_t step, std::string_view id);
+std::string temporary_directory_name(std::int64_t step, int attempt, std::string_view id);
 std::string displaced_directory_name(std::int64_t step, std::string_view id);
 // Nothing where the name is none of the three.
 std::optional<StepDirectory> parse_step_directory_name(std::string_view name);
+
+struct AttemptFile {
+  int attempt = 0;
+  bool writer = false;
+};
+std::string attempt_file_name(int attempt, bool writer);
+std::optional<AttemptFile> parse_attempt_file_name(std::string_view name);
 
 // Relative to the checkpoint's directory.
 std::string shard_file_name(std::string_view id, int rank);

@@ -3,6 +3,7 @@
 #include <atomic>
 
 #include "core/check.h"
+#include "core/logging.h"
 
 namespace shoal::launch {
 namespace {
@@ -16,20 +17,40 @@ extern "C" void note_signal(int signal) {
   g_received.compare_exchange_strong(none, signal);
 }
 
+struct sigaction action_for(int signal) {
+  struct sigaction action {};
+  action.sa_handler = note_signal;
+  sigemptyset(&action.sa_mask);
+  // Calls of the system that a signal interrupts go on, so no other code needs to know of this.
+  action.sa_flags = SA_RESTART;
+  if (signal == SIGINT) action.sa_flags |= static_cast<int>(SA_RESETHAND);
+  return action;
+}
+
 }  // namespace
 
 StopSignal::StopSignal() {
   SHOAL_ASSERT(!g_listening.exchange(true));
   g_received = 0;
   for (std::size_t i = 0; i < kSignals.size(); ++i) {
-    struct sigaction action {};
-    action.sa_handler = note_signal;
-    sigemptyset(&action.sa_mask);
-    // Calls of the system that a signal interrupts go on, so no other code needs to know of this.
-    action.sa_flags = SA_RESTART;
-    if (kSignals[i] == SIGINT) action.sa_flags |= static_cast<int>(SA_RESETHAND);
+    const struct sigaction action = action_for(kSignals[i]);
     sigaction(kSignals[i], &action, &before_[i]);
   }
+}
+
+int StopSignal::take_back() const {
+  int taken = 0;
+  for (const int signal : kSignals) {
+    struct sigaction now {};
+    sigaction(signal, nullptr, &now);
+    if (now.sa_handler == note_signal) continue;
+    if (signal == SIGINT && now.sa_handler == SIG_DFL) continue;  // after the first Ctrl-C, as it should be
+    log::warning("a library has taken {} over; it asks this run to stop again", signal_name(signal));
+    const struct sigaction action = action_for(signal);
+    sigaction(signal, &action, nullptr);
+    ++taken;
+  }
+  return taken;
 }
 
 StopSignal::~StopSignal() {

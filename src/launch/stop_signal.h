@@ -16,6 +16,10 @@ class StopSignal {
   StopSignal(const StopSignal&) = delete;
   StopSignal& operator=(const StopSignal&) = delete;
 
+  // Libraries that start later, NCCL among them, may have put handlers of their own in place of these: each such signal
+  // is taken back, with a warning. How many there were.
+  int take_back() const;
+
   int received() const noexcept;  // the number of the first signal that came, 0: none
 
  private:

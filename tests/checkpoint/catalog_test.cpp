@@ -53,7 +53,7 @@ TEST(Catalog, DamagedOnesAreListedByTheirStep) {
 
 TEST(Catalog, AttemptsAndWhatIsNotOursAreNotListed) {
   const TemporaryDirectory directory;
-  fs::create_directories(directory.path() / temporary_directory_name(3, make_checkpoint_id()));
+  fs::create_directories(directory.path() / temporary_directory_name(3, 0, make_checkpoint_id()));
   fs::create_directories(directory.path() / "step_of_mine");
   EXPECT_TRUE(list_checkpoints(directory.path()).empty());
 }

@@ -64,7 +64,7 @@ TEST(Prune, TheUsersFilesStay) {
   const TemporaryDirectory directory;
   fs::create_directories(directory.path() / "step_00000001.mine");
   write_text_file(directory.path() / "notes.tmp", "x");
-  fs::create_directories(directory.path() / temporary_directory_name(9, make_checkpoint_id()) / kShardFolder);
+  fs::create_directories(directory.path() / temporary_directory_name(9, 0, make_checkpoint_id()) / kShardFolder);
   for (const std::int64_t step : {1, 2}) write_sample(directory.path(), step, 1, 1);
   tidy_up(directory.path(), 1);
   EXPECT_EQ(names_in(directory.path()), (Names{"latest", "notes.tmp", "step_00000001.mine", "step_00000002"}));

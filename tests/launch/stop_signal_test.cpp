@@ -41,6 +41,32 @@ TEST(StopSignal, PutsBackWhatWasThere) {
   std::signal(SIGUSR2, before);
 }
 
+TEST(StopSignal, TakesBackWhatALibraryTook) {
+  const StopSignal stop;
+  EXPECT_EQ(stop.take_back(), 0);
+  std::signal(SIGUSR1, earlier_handler);
+  std::signal(SIGTERM, SIG_DFL);
+  ::testing::internal::CaptureStderr();
+  EXPECT_EQ(stop.take_back(), 2);
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  EXPECT_NE(said.find("SIGUSR1"), std::string::npos) << said;
+  EXPECT_NE(said.find("SIGTERM"), std::string::npos) << said;
+  raise(SIGUSR1);
+  EXPECT_EQ(stop.received(), SIGUSR1);
+}
+
+TEST(StopSignalDeathTest, TheSecondInterruptIsNotTakenBack) {
+  EXPECT_EXIT(
+      {
+        const StopSignal stop;
+        raise(SIGINT);
+        if (stop.take_back() != 0) _exit(1);
+        raise(SIGINT);
+        _exit(0);
+      },
+      ::testing::KilledBySignal(SIGINT), "");
+}
+
 TEST(StopSignal, OneAtATime) {
   const StopSignal stop;
   EXPECT_THROW(StopSignal{}, InternalError);
