@@ -31,6 +31,7 @@ constexpr std::array kSummaries{
     Summary{"train", "train a model on the ranks of a job (start it by mpirun or srun)"},
     Summary{"ckpt", "list, inspect, verify and consolidate checkpoints"},
     Summary{"tokenize", "make a token file from text"},
+    Summary{"env", "who and where this process is: what Slurm says, and with which variable"},
 };
 
 std::vector<fs::path> program_folders() {
