@@ -1,0 +1,47 @@
+#!/usr/bin/env python3
+"""Ranks that fail: one that is killed, one that stands still."""
+import json
+import time
+
+import cluster
+
+
+class FailureTest(cluster.LiveTest):
+    def running(self, *train, **options):
+        """A job of four ranks on n1 and n2 that would not end by itself, and a rank of n2."""
+        job = self.train(nodes=2, ntasks_per_node=2, nodelist="n[1-2]", train=["--max-steps", "100000", *train],
+                         **options)
+        job.wait_for_step(20)
+        return job, cluster.pids_of_ranks("n2", job)[0]
+
+    def first_failure(self):
+        [record] = (self.folder / "ck/run").glob("first_failure.*.json")
+        return json.loads(record.read_text())
+
+    def ranks_left(self, job):
+        return [pid for name in ("n1", "n2") for pid in cluster.pids_of_ranks(name, job)]
+
+    def test_a_killed_rank_takes_the_step_down_and_is_named(self):
+        job, pid = self.running()
+        rank = int(cluster.on_node("n2", "bash", "-c", f"tr '\\0' '\\n' </proc/{pid}/environ | sed -n s/^PMIX_RANK=//p"))
+        killed = time.monotonic()
+        cluster.on_node("n2", "kill", "-KILL", pid)
+        cluster.wait_until(lambda: not self.ranks_left(job), "the end of all ranks", 30)
+        self.assertLess(time.monotonic() - killed, 10)
+        self.assertEqual(job.wait_for_end(), "FAILED", job.log())
+        self.assertEqual(job.exit_code, 137)
+        self.assertRegex(job.log(), rf"n2: task {rank}: Killed")
+
+    def test_a_rank_that_stands_still_is_named_by_the_watchdog(self):
+        job, pid = self.running("--hang-timeout", "5")
+        rank = int(cluster.on_node("n2", "bash", "-c", f"tr '\\0' '\\n' </proc/{pid}/environ | sed -n s/^PMIX_RANK=//p"))
+        stopped = time.monotonic()
+        cluster.on_node("n2", "kill", "-STOP", pid)
+        self.assertEqual(job.wait_for_end(60), "FAILED", job.log())
+        self.assertLess(time.monotonic() - stopped, 30)
+        self.assertEqual(job.exit_code, 20, job.log())
+        self.assertRegex(job.log(), rf"rank {rank}\b")
+
+
+if __name__ == "__main__":
+    cluster.main()

@@ -1,0 +1,75 @@
+#!/usr/bin/env python3
+"""What takes Slurm most of a minute to notice, all at once: a node that dies, one that falls off the network while its
+ranks run on, and the end of a job's time."""
+import re
+
+import cluster
+from cluster import node, run
+
+
+class LostNodesTest(cluster.LiveTest):
+    def setUp(self):
+        super().setUp()
+        # The job that is to lose its network goes to n4 without asking for it by name, so that it may go elsewhere later.
+        run("scontrol", "update", "nodename=n[1-3]", "weight=10")
+
+    def end_jobs(self):
+        node("join", "n4")
+        node("start", "n3")
+        node("start", "n4")
+        super().end_jobs()
+
+    def start(self):
+        """The jobs of this test, all of which are training."""
+        endless = ["--max-steps", "1000000", "--checkpoint-every", "20"]
+        three = {"nodes": "2-3", "ntasks_per_node": 1, "exclude": "n4", "train": endless}
+        self.cut_off = self.train(nodes=1, ntasks_per_node=2, checkpoints="cut", train=endless, requeue="")
+        self.requeued = self.train(checkpoints="requeued", requeue="", **three)
+        self.resumed = self.train("resume.sbatch", checkpoints="resumed", **{**three, "nodes": 3})
+        self.timed = self.train(nodes=1, ntasks_per_node=1, nodelist="n1", checkpoints="timed", time="00:01:00",
+                                signal=None, train=endless)
+        for job in self.jobs:
+            job.wait_for_step(20)
+        self.assertEqual(self.cut_off.show()["NodeList"], "n4")
+        self.assertEqual(self.requeued.show()["NodeList"], "n[1-3]")
+
+    def test_lost_nodes_and_time(self):
+        self.start()
+        node("cut", "n4")
+        node("crash", "n3")
+        with self.subTest("a job on a dead node is requeued, and goes on with the ranks that are left"):
+            self.requeued.wait_for_log(r"start 2\n", 90)
+            self.requeued.wait_for_log(r"2 ranks, ")
+            self.goes_on(self.requeued)
+        with self.subTest("a job that outlives a node goes on within its allocation"):
+            self.resumed.wait_for_log("start 2 of 5 on 2 nodes: n1,n2", 90)
+            self.resumed.wait_for_log(r"2 ranks, ")
+            self.goes_on(self.resumed)
+        with self.subTest("ranks that Slurm lost run on, and leave the checkpoints to their successors"):
+            self.check_fencing()
+        with self.subTest("the end of the time saves"):
+            self.assertEqual(self.timed.wait_for_end(150), "TIMEOUT", self.timed.log())
+            self.assertRegex(self.timed.log(), "stopped on request after step")
+
+    def goes_on(self, job):
+        """From a checkpoint of the first start, and further than that."""
+        resumed = job.wait_for_log(r"(?s)start 2.*?(?:resum|goes? on|contin)\w*[^\n]*step[ _]0*(\d+)")
+        at = int(resumed.group(1))
+        self.assertGreater(at, 0)
+        job.wait_for_log(rf"(?s)start 2.*saved \S*step_0*(?!{at}\b)\d+")
+
+    def check_fencing(self):
+        old = cluster.pids_of_ranks("n4", self.cut_off)
+        self.assertEqual(len(old), 2, "the ranks on the node without network do not run on")
+        self.cut_off.wait_for_log(r"start 2\n", 90)
+        cluster.wait_until(lambda: not cluster.pids_of_ranks("n4", self.cut_off), "the end of the old ranks", 60)
+        self.assertNotEqual(self.cut_off.show()["NodeList"], "n4")
+        self.goes_on(self.cut_off)
+        # What the old attempt saved last is older than where the new one began.
+        text = self.cut_off.log()
+        saved = [int(step) for step in re.findall(r"saved \S*step_0*(\d+)", text)]
+        self.assertEqual(saved, sorted(set(saved)), "a step was saved twice, or by both")
+
+
+if __name__ == "__main__":
+    cluster.main()

@@ -1,0 +1,73 @@
+#!/usr/bin/env python3
+"""Jobs that are stopped and go on: by a signal, by preemption, as a chain, cancelled."""
+import cluster
+from cluster import run
+
+
+class RequeueTest(cluster.LiveTest):
+    def requeued(self, **options):
+        """A job that puts itself back into the queue, once it has begun to train."""
+        job = self.train("requeue.sbatch", **options)
+        job.wait_for_step(20)
+        return job
+
+    def test_a_signal_saves_and_requeues_and_the_weights_are_those_of_a_run_without(self):
+        size = {"nodes": 2, "ntasks_per_node": 1}
+        straight = self.train(checkpoints="straight", train=["--max-steps", "300"], **size)
+        job = self.requeued(train=["--max-steps", "300", "--requeue", "on-signal"], **size)
+        run("scancel", "--signal=USR1", job.number)
+        job.wait_for_log("exit code 75")
+        stopped = self.steps_of(self.folder / "ck")[-1]
+        self.assertLess(stopped, 300, "the signal came too late to stop anything")
+        self.assertEqual(job.wait_for_end(), "COMPLETED", job.log())
+        self.assertEqual(job.restarts, 1)
+        self.assertRegex(job.log(), rf"(?s)start 1\n.*step_{stopped:08d}.*start 2\n.*step_{stopped:08d}.*done")
+        self.assertEqual(straight.wait_for_end(), "COMPLETED", straight.log())
+        self.assert_same_weights(self.folder / "straight/gpt2-tiny.h5", self.folder / "ck/gpt2-tiny.h5")
+
+    def preempted(self, partition):
+        job = self.requeued(partition=partition, nodes=1, ntasks_per_node=2, nodelist="n1",
+                            train=["--max-steps", "400", "--checkpoint-every", "10", "--requeue", "on-signal"])
+        urgent = run("sbatch", "--parsable", "--partition=urgent", "--nodelist=n1", "--exclusive", "--output=urgent.log",
+                     "--wrap=sleep 1", cwd=self.folder).output.strip()
+        self.jobs.append(cluster.Job(urgent, self.folder))
+        self.assertEqual(self.jobs[-1].wait_for_end(), "COMPLETED")
+        self.assertEqual(job.wait_for_end(), "COMPLETED", job.log())
+        self.assertEqual(job.restarts, 1)
+        self.assertIn("start 2", job.log())
+        self.assertEqual(self.steps_of(self.folder / "ck")[-1], 400)
+        return job
+
+    def test_preemption_with_grace_saves_first(self):
+        job = self.preempted("graceful")
+        self.assertRegex(job.log(), "(?s)exit code 75.*start 2")
+
+    def test_preemption_without_grace_goes_on_from_the_last_checkpoint(self):
+        self.preempted("preemptible")
+
+    def test_a_cancelled_job_is_gone_and_stays_so(self):
+        job = self.requeued(nodes=2, ntasks_per_node=1, train=["--max-steps", "100000", "--requeue", "on-signal"])
+        job.cancel()
+        self.assertEqual(job.wait_for_end(30), "CANCELLED", job.log())
+        cluster.wait_until(lambda: not any(cluster.pids_of_ranks(name, job) for name in ("n1", "n2", "n3", "n4")),
+                           "the end of its ranks", 15)
+        self.assertEqual((job.state, job.restarts), ("CANCELLED", 0))
+
+    def test_links_of_a_chain_stop_where_the_run_is_done(self):
+        size = {"nodes": 1, "ntasks_per_node": 2}
+        chain = self.train("chain.sbatch", array="1-4%1", train=["--max-steps", "200"], **size)
+        chain.wait_for_step(20)
+        run("scancel", "--signal=USR1", f"{chain.number}_1")
+        chain.wait_for_log("(?s)start 1\n.*start 1\n.*the run is done: cancels the links")
+        self.assertEqual(chain.wait_for_end(), "COMPLETED")  # the first link: it has done its part
+        states = run("squeue", "--noheader", "--states=all", f"--jobs={chain.number}", "--format=%K %T").output
+        cluster.wait_until(lambda: "RUNNING" not in run("squeue", "--noheader", "--format=%T").output, states)
+        self.assertEqual(self.steps_of(self.folder / "ck")[-1], 200)
+        late = self.train("chain.sbatch", train=["--max-steps", "200"], **size)
+        self.assertEqual(late.wait_for_end(), "COMPLETED", late.log())
+        self.assertIn("nothing is left for this link", late.log())
+        self.assertNotIn("srun", late.log())
+
+
+if __name__ == "__main__":
+    cluster.main()
