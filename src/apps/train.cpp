@@ -41,6 +41,12 @@ void announce_accumulation(const train::TrainParts& parts, const TrainOptions& o
                   : fmt::format("each is reduced, which saves {:.1f} MiB of whole gradients a rank", whole));
 }
 
+std::int64_t checkpoint_bytes(const train::TrainParts& parts) {
+  StateDict state = parts.sharded.state_dict();
+  state.append(parts.optimizer.state_dict());
+  return train::checkpoint_bytes(state);
+}
+
 // The run in a few lines, and whether there is room for its checkpoints.
 void announce(const train::TrainParts& parts, const TrainOptions& options, const train::BatchPlan& plan) {
   train::log_options(options);
@@ -54,9 +60,7 @@ void announce(const train::TrainParts& parts, const TrainOptions& options, const
   for (std::string line; std::getline(groups, line);) log::info("{}", line);
   if (plan.micro_steps > 1) announce_accumulation(parts, options, plan.micro_steps);
   if (train::writes_checkpoints(options)) {
-    StateDict state = parts.sharded.state_dict();
-    state.append(parts.optimizer.state_dict());
-    const std::int64_t bytes = train::checkpoint_bytes(state);
+    const std::int64_t bytes = checkpoint_bytes(parts);
     train::run_everywhere(parts.world, [&]() -> std::string {
       if (parts.world.rank() == 0) train::check_room(options, bytes);
       return "";
@@ -72,11 +76,12 @@ void write_trace(fsdp::FullyShardedModule& sharded, const std::filesystem::path&
   log::result("wrote {}: {}", path.string(), steps.empty() ? "too short a run, nothing was recorded" : text_of(steps));
 }
 
-ExitCode train_and_save(const train::TrainParts& parts, const TrainOptions& options, const train::BatchPlan& plan) {
-  const launch::StopSignal stop;
-  const auto checkpointer = open_checkpoints(parts.world, options);
-  train::Trainer trainer(parts, options, plan, checkpointer.get(), [&] { return stop.received(); });
+ExitCode train_and_save(const train::TrainParts& parts, const TrainOptions& options, const train::BatchPlan& plan,
+                        train::JobRun& job) {
+  const auto checkpointer = open_checkpoints(parts.world, options, job.fence());
+  train::Trainer trainer(parts, options, plan, checkpointer.get(), job.hooks(checkpoint_bytes(parts)));
   trainer.restore();
+  job.going_on_from(trainer.progress().step, trainer.last_step());
   if (trainer.last_checkpoint().empty() && !options.model.init_from.empty())
     load_initial_weights(parts.world, parts.sharded, options.model);
   const train::Outcome outcome = trainer.run();
@@ -84,33 +89,28 @@ ExitCode train_and_save(const train::TrainParts& parts, const TrainOptions& opti
   if (outcome == train::Outcome::finished && train::writes_output(options))
     train::write_output(parts.world, trainer.last_checkpoint(), options.checkpoint.output);
   trainer.summarize();
-  if (outcome == train::Outcome::finished) return ExitCode::ok;
+  if (outcome == train::Outcome::finished) {
+    job.finished(trainer.progress());
+    return ExitCode::ok;
+  }
   log::result("stopped on request after step {}; the same command goes on from there", trainer.progress().step);
-  return ExitCode::stopped;
+  return job.stopped(trainer.stopped_by());
 }
 
 // Where it does not fit, the error says what was planned.
-ExitCode train_within_memory(const train::TrainParts& parts, const TrainOptions& options,
-                             const train::BatchPlan& plan) {
+ExitCode train_within_memory(const train::TrainParts& parts, const TrainOptions& options, const train::BatchPlan& plan,
+                             train::JobRun& job) {
   const auto memory = fsdp::plan_of(parts.sharded, parts.optimizer.states(), train::device_memory(parts.device));
   if (!parts.device.is_cpu()) log::info("memory: {}", fsdp::text_of(memory));
   try {
-    return train_and_save(parts, options, plan);
+    return train_and_save(parts, options, plan, job);
   } catch (const c10::OutOfMemoryError& error) {
     throw DeviceError("{}", fsdp::explain_out_of_memory(memory, error.what_without_backtrace()));
   }
 }
 
-ExitCode run(const launch::Placement& placement, comm::ProcessGroup& world, const std::vector<std::string>& arguments) {
-  std::optional<TrainOptions> given = agreed_options(world, arguments);
-  if (!given) {
-    log::print_result(train_help());
-    return ExitCode::ok;
-  }
-  TrainOptions& options = *given;
-  const models::ModelEntry& entry = models::find_model(options.model.name);
-  const train::BatchPlan plan = settle(world, placement, entry, options);
-
+ExitCode build_and_train(const launch::Placement& placement, comm::ProcessGroup& world, const TrainOptions& options,
+                         const models::ModelEntry& entry, const train::BatchPlan& plan, train::JobRun& job) {
   const at::Device device = agree_on_device(world, placement, options.run);
   const c10::OptionalDeviceGuard on_device(device);
   const auto device_group = make_device_group(world, device);
@@ -139,15 +139,44 @@ ExitCode run(const launch::Placement& placement, comm::ProcessGroup& world, cons
                                 .trace = trace ? &*trace : nullptr};
   announce(parts, options, plan);
   if (options.run.dry_run) return ExitCode::ok;
-  return train_within_memory(parts, options, plan);
+  return train_within_memory(parts, options, plan, job);
+}
+
+// One attempt: whatever ends it is noted.
+ExitCode run(const launch::Placement& placement, comm::ProcessGroup& world, const launch::StopSignal& stop,
+             const std::vector<std::string>& arguments) {
+  std::optional<TrainOptions> given = agreed_options(world, arguments);
+  if (!given) {
+    log::print_result(train_help());
+    return ExitCode::ok;
+  }
+  TrainOptions& options = *given;
+  const models::ModelEntry& entry = models::find_model(options.model.name);
+  const train::BatchPlan plan = settle(world, placement, entry, options);
+  train::JobRun job(world, options, job_facts(), stop);
+  if (!options.data.path.empty() && !options.run.dry_run) {
+    if (const auto nothing_to_do = job.ends_at_once()) return *nothing_to_do;
+    job.begin();
+  }
+  try {
+    return build_and_train(placement, world, options, entry, plan, job);
+  } catch (const Error& error) {
+    job.ended(error.exit_code(), error.what());
+    throw;
+  } catch (const std::exception& error) {
+    job.ended(ExitCode::internal, error.what());
+    throw;
+  }
 }
 
 // One rank's view of the job. Errors that all ranks have are told here, while MPI can still end in good order.
 ExitCode run_session(int argc, char** argv) {
   const launch::MpiSession mpi(&argc, &argv);
+  // From here on a signal only leaves a note; what started before has had its chance to take it.
+  const launch::StopSignal stop;
   comm::MpiProcessGroup world(MPI_COMM_WORLD);
   try {
-    return run(mpi.placement(), world, {argv + 1, argv + argc});
+    return run(mpi.placement(), world, stop, {argv + 1, argv + argc});
   } catch (const train::AgreedError& error) {
     if (world.rank() == 0) {
       log::set_rank(-1);  // the text names the rank, where one is to be named

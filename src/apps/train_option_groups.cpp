@@ -210,6 +210,22 @@ po::options_description checkpoint_options(TrainOptions& o) {
   return d;
 }
 
+po::options_description job_options(TrainOptions& o) {
+  po::options_description d("The job: docs/running.md");
+  d.add_options()  //
+      ("run-dir", path_value(o.job.run_dir),
+       "where logs, status and records of the attempts go (CHECKPOINT_DIR/run); none: nowhere")  //
+      ("time-limit", value(o.job.time_limit, "TIME"),
+       "save and stop in time before it, as sbatch --time takes it; 0: Slurm's limit alone (0)")               //
+      ("time-margin", value(o.job.time_margin, "S"), "seconds to keep in reserve before the time limit (60)")  //
+      ("requeue", value(o.job.requeue, "WHEN"),
+       "once stopped and saved, requeue the Slurm job: never, on-signal, on-deadline, or both with a comma (never)")  //
+      ("max-requeues", value(o.job.max_requeues, "N"), "of one job (20)")                                             //
+      ("max-no-progress", value(o.job.max_no_progress, "N"),
+       "attempts of a job in a row without a new step, after which it ends with exit code 21; 0: any number (3)");
+  return d;
+}
+
 po::options_description run_options(TrainOptions& o) {
   po::options_description d("Run");
   d.add_options()                                                                               //
@@ -233,7 +249,7 @@ po::options_description run_options(TrainOptions& o) {
 po::options_description all_options(TrainOptions& o) {
   po::options_description all("Options");
   for (const auto& group : {model_options(o), data_options(o), batch_options(o), sharding_options(o),
-                            optimizer_options(o), checkpoint_options(o), run_options(o)})
+                            optimizer_options(o), checkpoint_options(o), job_options(o), run_options(o)})
     all.add(group);
   return all;
 }

@@ -11,6 +11,7 @@
 #include "comm/nccl_process_group.h"
 #include "core/check.h"
 #include "core/logging.h"
+#include "launch/slurm_environment.h"
 #include "optim/parameter_groups.h"
 #include "train/agreement.h"
 #include "train/device.h"
@@ -214,14 +215,27 @@ std::unique_ptr<fsdp::ShardedOptimizer> make_optimizer(fsdp::FullyShardedModule&
   return optimizer;
 }
 
-std::unique_ptr<checkpoint::Checkpointer> open_checkpoints(comm::ProcessGroup& world, const TrainOptions& options) {
+std::unique_ptr<checkpoint::Checkpointer> open_checkpoints(comm::ProcessGroup& world, const TrainOptions& options,
+                                                           const std::optional<checkpoint::Fence>& fence) {
   std::unique_ptr<checkpoint::Checkpointer> checkpointer;
   if (!train::writes_checkpoints(options)) return checkpointer;
   train::run_agreeing([&] {
     checkpointer = std::make_unique<checkpoint::Checkpointer>(
-        world, checkpoint::CheckpointerOptions{options.checkpoint.directory, options.checkpoint.keep});
+        world, checkpoint::CheckpointerOptions{
+                   .directory = options.checkpoint.directory, .keep = options.checkpoint.keep, .fence = fence});
   });
   return checkpointer;
+}
+
+train::JobFacts job_facts() {
+  const launch::SlurmEnvironment slurm = launch::read_slurm_environment(launch::read_environment(environ));
+  train::JobFacts facts;
+  if (!slurm.in_job()) return facts;
+  facts.job.address = slurm.job_name_for_slurm();
+  facts.job.chain = slurm.array_job_id ? std::to_string(slurm.array_job_id->value) : facts.job.address;
+  if (slurm.restart_count) facts.job.restart_count = static_cast<int>(slurm.restart_count->value);
+  if (slurm.end_time) facts.slurm_end_time = slurm.end_time->value;
+  return facts;
 }
 
 void load_initial_weights(comm::ProcessGroup& world, fsdp::FullyShardedModule& sharded,

@@ -17,6 +17,7 @@
 #include "fsdp/sharded_optimizer.h"
 #include "launch/mpi_session.h"
 #include "train/batch_plan.h"
+#include "train/job_run.h"
 #include "train/options.h"
 
 namespace shoal::apps {
@@ -60,7 +61,11 @@ std::unique_ptr<data::Dataset> open_data(comm::ProcessGroup& world, const models
 
 // Null where none are written.
 std::unique_ptr<checkpoint::Checkpointer> open_checkpoints(comm::ProcessGroup& world,
-                                                           const train::TrainOptions& options);
+                                                           const train::TrainOptions& options,
+                                                           const std::optional<checkpoint::Fence>& fence);
+
+// What Slurm says of the job, as far as it matters to a run.
+train::JobFacts job_facts();
 
 // The weights of --init-from.
 void load_initial_weights(comm::ProcessGroup& world, fsdp::FullyShardedModule& sharded,

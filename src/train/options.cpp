@@ -182,6 +182,7 @@ void complete_and_check(TrainOptions& options) {
   check_optimizer(options.optimizer);
   check_sharding(options.sharding);
   check_run(options.run);
+  check_job(options.job);
   SHOAL_CHECK(!options.data.path.empty() || options.run.print_model, OptionError,
               "--data is missing: it names the folder with the training data");
   options.batch.deterministic = options.run.deterministic;
@@ -191,6 +192,8 @@ void complete_and_check(TrainOptions& options) {
       "--deterministic cannot sum what --accumulate-mode keep has summed on each rank: use defer or reduce");
   complete_run(options);
   complete_checkpoint(options);
+  if (options.job.run_dir.empty())
+    options.job.run_dir = writes_checkpoints(options) ? options.checkpoint.directory / "run" : kNone;
   check_checkpoint(options);
 }
 

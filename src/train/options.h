@@ -11,6 +11,7 @@
 #include "fsdp/fully_shard.h"
 #include "models/registry.h"
 #include "optim/optimizer.h"
+#include "train/job_options.h"
 
 namespace shoal::train {
 
@@ -109,6 +110,7 @@ struct TrainOptions {
   ShardingOptions sharding;
   OptimizerSettings optimizer;
   CheckpointOptions checkpoint;
+  JobOptions job;
   RunOptions run;
 };
 

@@ -20,18 +20,18 @@ struct LocalSums {
   std::int64_t count = 0;
 };
 
-// One message a step carries the sums and the wish to stop. The losses come micro-step by micro-step, so that they are
-// summed in the same tree as the gradients.
-StepResult sum_over_ranks(comm::ProcessGroup& world, LocalSums& sums, bool stop_asked) {
+// One message a step carries the sums and what the ranks were asked. The losses come micro-step by micro-step, so that
+// they are summed in the same tree as the gradients.
+StepResult sum_over_ranks(comm::ProcessGroup& world, LocalSums& sums, const Asks& asks) {
   std::vector<double> message = sums.losses;
+  for (const auto ask : kAsks) message.push_back(asks.*ask ? 1 : 0);
   message.push_back(static_cast<double>(sums.count));
-  message.push_back(stop_asked ? 1 : 0);
   world.set_activity("sum of the step's losses");
   world.all_reduce(message.data(), static_cast<std::int64_t>(message.size()), DType::float64, comm::ReduceOp::sum)
       ->wait();
   StepResult result;
-  result.stop_asked = message.back() > 0;
-  result.count = static_cast<std::int64_t>(message[message.size() - 2]);
+  result.count = static_cast<std::int64_t>(message.back());
+  for (std::size_t i = 0; i < kAsks.size(); ++i) result.asked.*kAsks[i] = message[sums.losses.size() + i] > 0;
   std::copy_n(message.begin(), sums.losses.size(), sums.losses.begin());
   TreeSum total;
   for (const double loss : sums.losses) total.add(loss);
@@ -53,7 +53,7 @@ StepRunner::StepRunner(TrainParts parts, BatchPlan plan, const StepOptions& opti
 }
 
 StepResult StepRunner::run(data::Sampler& sampler, const std::function<data::Batch()>& next_batch, std::int64_t epoch,
-                           Range places, std::int64_t step, double lr, bool stop_asked) {
+                           Range places, std::int64_t step, double lr, const std::function<Asks()>& asks) {
   const std::vector<MicroStep> micro_steps = plan_.rank_steps(places, parts_.world.rank());
   LocalSums local;
   parts_.model.set_training(true);
@@ -68,7 +68,7 @@ StepResult StepRunner::run(data::Sampler& sampler, const std::function<data::Bat
     local.losses.push_back(loss.sum.item<double>());
     local.count += loss.count;
   }
-  StepResult result = sum_over_ranks(parts_.world, local, stop_asked);
+  StepResult result = sum_over_ranks(parts_.world, local, asks ? asks() : Asks());
   result.samples = places.count;
   check_finite(result, local.losses, sampler, epoch, places, step);
   take_step(result, step, lr);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "data/sampler.h"
+#include "train/asks.h"
 #include "train/batch_plan.h"
 #include "train/loss_scaler.h"
 #include "train/parts.h"
@@ -19,7 +20,7 @@ struct StepResult {
   std::int64_t count = 0;  // what the loss is a mean over, of all ranks: samples, or tokens
   std::int64_t samples = 0;
   double grad_norm = 0;     // before clipping; 0 where nothing asked for it
-  bool stop_asked = false;  // on some rank
+  Asks asked;               // of any rank
   bool overflowed = false;  // fp16 gradients: the step was left out, and the loss scale lowered
   double mean_loss() const { return loss_sum / static_cast<double>(count); }
 };
@@ -36,11 +37,11 @@ class StepRunner {
   StepRunner(TrainParts parts, BatchPlan plan, const StepOptions& options);
 
   // Collective over the world. Trains on the samples at `places` of the epoch's order, whose micro-batches of this rank
-  // `next_batch` gives one after the other. `step` counts the steps before this one. `stop_asked`: whether this rank
-  // was asked to stop; all ranks learn of it here, without a message of its own. A loss that is not finite is an
-  // AgreedError that says where it came from, and the step is not taken.
+  // `next_batch` gives one after the other. `step` counts the steps before this one. `asks`: what this rank was
+  // asked, when the gradients are there; all ranks learn of it here, without a message of its own. It may be empty. A
+  // loss that is not finite is an AgreedError that says where it came from, and the step is not taken.
   StepResult run(data::Sampler& sampler, const std::function<data::Batch()>& next_batch, std::int64_t epoch,
-                 Range places, std::int64_t step, double lr, bool stop_asked);
+                 Range places, std::int64_t step, double lr, const std::function<Asks()>& asks = {});
 
   // Null without loss scaling.
   LossScaler* loss_scaler() const { return scaler_.get(); }

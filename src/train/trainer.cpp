@@ -7,19 +7,18 @@
 #include "core/logging.h"
 #include "core/timer.h"
 #include "core/trace.h"
-#include "launch/stop_signal.h"
 #include "train/agreement.h"
 #include "train/evaluation.h"
 
 namespace shoal::train {
 
 Trainer::Trainer(const TrainParts& parts, const TrainOptions& options, const BatchPlan& plan,
-                 checkpoint::Checkpointer* checkpointer, std::function<int()> stop_signal)
+                 checkpoint::Checkpointer* checkpointer, TrainerHooks hooks)
     : parts_(parts),
       options_(options),
       plan_(plan),
       checkpointer_(checkpointer),
-      stop_signal_(std::move(stop_signal)),
+      hooks_(std::move(hooks)),
       schedule_(optim::Schedule::parse(options.optimizer.schedule)),
       cadence_(Cadence::parse(options.checkpoint.every)),
       sampler_(parts.train_data.size(), static_cast<std::uint64_t>(options.run.seed), options.data.shuffle),
@@ -40,12 +39,14 @@ Outcome Trainer::run() {
   feed_.emplace(parts_.train_data, sampler_, plan_, parts_.world.rank(), progress_.position, options_.data.prefetch);
   while (!finished()) {
     const StepResult result = step();
-    if (result.stop_asked) {
+    if (result.asked.superseded && checkpointer_ != nullptr) run_agreeing([&] { checkpointer_->check(); });
+    if (result.asked.stop()) {
+      stopped_by_ = result.asked;
       save();
       return Outcome::stopped;
     }
     validate_after_epoch();
-    if (cadence_.due(progress_.step, epoch_ended() ? progress_.position.epoch : 0)) save();
+    if (result.asked.save || cadence_.due(progress_.step, epoch_ended() ? progress_.position.epoch : 0)) save();
   }
   if (progress_.test_step != progress_.step) validate();
   save();
@@ -62,9 +63,9 @@ StepResult Trainer::step() {
   if (parts_.trace != nullptr) parts_.trace->begin_step(progress_.step + 1);
   const data::SamplePosition at = progress_.position;
   const Range places = sampler_.step_range(at, plan_.global_batch);
+  const auto asks = [this] { return hooks_.asks ? hooks_.asks(ahead()) : Asks(); };
   const StepResult result = runner_.run(
-      sampler_, [this] { return feed_->next(); }, at.epoch, places, progress_.step, learning_rate(at.epoch),
-      stop_signal_() != 0);
+      sampler_, [this] { return feed_->next(); }, at.epoch, places, progress_.step, learning_rate(at.epoch), asks);
   if (parts_.trace != nullptr) parts_.trace->end_step();
   ++progress_.step;
   progress_.optimizer_steps = parts_.optimizer.steps();
@@ -72,9 +73,19 @@ StepResult Trainer::step() {
   progress_.position = sampler_.advance(at, plan_.global_batch);
   progress_.epoch_loss_sum += result.loss_sum;
   progress_.epoch_count += result.count;
-  log_.step(progress_, at.epoch, result, timer.seconds());
+  const double seconds = timer.seconds();
+  log_.step(progress_, at.epoch, result, seconds);
+  if (hooks_.stepped) hooks_.stepped(progress_, result, seconds);
   if (epoch_ended()) end_epoch(at.epoch);
   return result;
+}
+
+// What comes between the step at hand and the next one.
+launch::Ahead Trainer::ahead() const {
+  const data::SamplePosition after = sampler_.advance(progress_.position, plan_.global_batch);
+  const bool ends_epoch = after.consumed == 0;
+  return {.seconds = ends_epoch ? validation_seconds_ : 0,
+          .checkpoint = cadence_.due(progress_.step + 1, ends_epoch ? after.epoch : 0)};
 }
 
 double Trainer::learning_rate(std::int64_t epoch) const {
@@ -95,6 +106,7 @@ void Trainer::validate_after_epoch() {
 
 void Trainer::validate() {
   if (parts_.test_data == nullptr) return;
+  const Timer timer;
   const models::EvalSum sum = evaluate(parts_, options_.data.test_batch_size);
   log_.evaluation(sum, parts_.metric);
   const auto count = static_cast<double>(sum.count);
@@ -102,6 +114,7 @@ void Trainer::validate() {
   progress_.test_accuracy = static_cast<double>(sum.correct) / count;
   progress_.test_loss = sum.loss_sum / count;
   progress_.best_test_accuracy = std::max(progress_.best_test_accuracy, progress_.test_accuracy);
+  validation_seconds_ = timer.seconds();
 }
 
 StateDict Trainer::state() {
@@ -112,6 +125,7 @@ StateDict Trainer::state() {
 
 void Trainer::save() {
   if (checkpointer_ == nullptr || saved_step_ == progress_.step) return;
+  const Timer timer;
   parts_.sharded.sync_buffers();
   const std::string training_state = format_training_state(options_, progress_, data_, parts_.world.size());
   checkpoint::SaveReport report;
@@ -120,11 +134,13 @@ void Trainer::save() {
   last_checkpoint_ = report.path;
   log::info("saved {} ({:.1f} MiB in {:.2f} s)", report.path.string(), static_cast<double>(report.bytes) / (1 << 20),
             report.seconds);
+  if (hooks_.saved) hooks_.saved(report, progress_.step, timer.seconds());
 }
 
 void Trainer::restore() {
   if (checkpointer_ == nullptr) return;
   check_before_restore();
+  run_agreeing([&] { checkpointer_->enter(); });
   if (options_.checkpoint.resume == "never") return;
   StateDict state = this->state();
   std::optional<checkpoint::Restored> restored;

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "checkpoint/checkpointer.h"
+#include "launch/deadline.h"
 #include "optim/schedule.h"
 #include "train/batch_feed.h"
 #include "train/cadence.h"
@@ -20,23 +21,35 @@ namespace shoal::train {
 
 enum class Outcome { finished, stopped };
 
+// How the loop hears from and speaks to what is around it. Each may be empty; all are called on every rank.
+struct TrainerHooks {
+  // What this rank was asked. Called once a step, before the ranks agree.
+  std::function<Asks(launch::Ahead)> asks;
+  std::function<void(const Progress&, const StepResult&, double seconds)> stepped;
+  std::function<void(const checkpoint::SaveReport&, std::int64_t step, double seconds)> saved;
+};
+
 class Trainer {
  public:
-  // `checkpointer`: null where nothing is to be saved. `stop_signal` tells whether this rank was asked to stop (0: no,
-  // else the number of the signal).
+  // `checkpointer`: null where nothing is to be saved.
   Trainer(const TrainParts& parts, const TrainOptions& options, const BatchPlan& plan,
-          checkpoint::Checkpointer* checkpointer, std::function<int()> stop_signal);
+          checkpoint::Checkpointer* checkpointer, TrainerHooks hooks = {});
 
   // All are collective over the world.
 
-  // As --resume says. Errors of the checkpoint are AgreedErrors.
+  // As --resume says; from here on older attempts on the checkpoints are superseded. Errors of the checkpoint are
+  // AgreedErrors.
   void restore();
-  // To the last step, or to the first at which some rank was asked to stop. Both end with a checkpoint.
+  // To the last step, or to the first at which some rank was asked to stop. Both end with a checkpoint. An AgreedError
+  // with the exit code for it where a newer attempt has taken the checkpoints over.
   Outcome run();
   // Prints run time and peak memory.
   void summarize() const { log_.summary(parts_.world, parts_.device); }
 
   const Progress& progress() const { return progress_; }
+  // Why run() came back with `stopped`.
+  const Asks& stopped_by() const { return stopped_by_; }
+  std::int64_t last_step() const { return total_steps_; }  // of the whole run
   // The newest checkpoint of this run; empty: there is none.
   const std::filesystem::path& last_checkpoint() const { return last_checkpoint_; }
 
@@ -44,6 +57,7 @@ class Trainer {
   bool finished() const;
   bool epoch_ended() const { return progress_.step > 0 && progress_.position.consumed == 0; }
   StepResult step();
+  launch::Ahead ahead() const;
   void end_epoch(std::int64_t epoch);
   void validate();
   void validate_after_epoch();
@@ -57,7 +71,7 @@ class Trainer {
   TrainOptions options_;
   BatchPlan plan_;
   checkpoint::Checkpointer* checkpointer_;
-  std::function<int()> stop_signal_;
+  TrainerHooks hooks_;
   optim::Schedule schedule_;
   Cadence cadence_;
   data::Sampler sampler_;
@@ -67,6 +81,8 @@ class Trainer {
   std::optional<BatchFeed> feed_;  // from where the run starts
   ProgressLog log_;
   Progress progress_;
+  Asks stopped_by_;
+  double validation_seconds_ = 0;  // of the last one
   std::int64_t saved_step_ = -1;
   std::filesystem::path last_checkpoint_;
 };

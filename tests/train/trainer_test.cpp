@@ -170,7 +170,7 @@ TEST(StepRunner, StepsThatOverflowAreLeftOut) {
     const auto micro_steps = run.plan().rank_steps(places, world().rank());
     return runner.run(
         sampler, [&] { return run.parts().train_data.batch(sampler.samples(0, micro_steps[next++].places)); }, 0,
-        places, 0, 0.05, false);
+        places, 0, 0.05);
   };
   EXPECT_TRUE(step().overflowed);
   EXPECT_EQ(runner.loss_scaler()->state(), (LossScalerState{.scale = 0x1p23, .good_steps = 0}));
