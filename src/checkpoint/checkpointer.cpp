@@ -12,6 +12,7 @@
 #include "checkpoint/file_names.h"
 #include "checkpoint/restore.h"
 #include "checkpoint/shard_writer.h"
+#include "core/activity.h"
 #include "core/check.h"
 #include "core/file_io.h"
 #include "core/hash.h"
@@ -183,6 +184,7 @@ void Checkpointer::explain_failure() const {
 
 SaveReport Checkpointer::save(std::int64_t step, const StateDict& state, const std::string& training_state) {
   const Timer timer;
+  const activity::During saving(activity::Operation::save);
   const Activity activity(*world_, fmt::format("the saving of checkpoint step {}", step));
   check_same_on_all(*world_, fingerprint(step, state, training_state));
   check_all_is_saved(*world_, state);
@@ -213,6 +215,7 @@ SaveReport Checkpointer::save(std::int64_t step, const StateDict& state, const s
 }
 
 std::optional<Restored> Checkpointer::restore(StateDict& state, const std::string& from) {
+  const activity::During restoring(activity::Operation::restore);
   const Activity activity(*world_, fmt::format("the restoring of '{}'", from));
   return from == "auto" ? restore_newest_sound(*world_, options_.directory, state) : restore_from(*world_, from, state);
 }

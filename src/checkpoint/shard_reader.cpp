@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "checkpoint/file_names.h"
+#include "core/activity.h"
 #include "core/check.h"
 #include "core/crc32c.h"
 #include "hdf5/attribute.h"
@@ -99,6 +100,7 @@ void ShardReader::read(std::size_t region, const RegionSink& sink) {
     as_damage([&] { bytes_.read_at(from + done, buffer_.data(), chunk); });
     crc = crc32c(buffer_.data(), chunk, crc);
     sink(to + done, buffer_.data(), chunk);
+    activity::progressed();
   }
   SHOAL_CHECK(crc == row.crc, CheckpointError,
               "{}: {}: the bytes do not match their checksum (CRC-32C {:08x}, {:08x} was written): it is damaged",

@@ -5,6 +5,7 @@
 #include "checkpoint/file_names.h"
 #include "checkpoint/hdf5_output.h"
 #include "checkpoint/region_table.h"
+#include "core/activity.h"
 #include "core/check.h"
 #include "core/crc32c.h"
 #include "hdf5/attribute.h"
@@ -68,6 +69,7 @@ std::uint32_t write_region(OutputFile& file, std::int64_t offset, const std::byt
     const auto chunk = static_cast<std::size_t>(std::min(kChunkBytes, bytes - done));
     crc = crc32c(data + done, chunk, crc);
     file.write_at(offset + done, data + done, chunk);
+    activity::progressed();  // a slow disk is no hang
   }
   return crc;
 }

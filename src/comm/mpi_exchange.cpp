@@ -6,6 +6,7 @@
 
 #include "comm/local_reduce.h"
 #include "comm/mpi_check.h"
+#include "core/activity.h"
 #include "core/check.h"
 #include "core/timer.h"
 
@@ -29,6 +30,7 @@ bool poll(std::vector<MPI_Request>& requests, std::chrono::milliseconds timeout)
   const Timer timer;
   const double limit = static_cast<double>(timeout.count()) / 1e3;
   for (unsigned spins = 1;; ++spins) {
+    activity::leave_if_asked();
     int done = 0;
     SHOAL_MPI(MPI_Testall(static_cast<int>(requests.size()), requests.data(), &done, MPI_STATUSES_IGNORE));
     if (done) return true;

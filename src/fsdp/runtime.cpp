@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "core/activity.h"
 #include "core/check.h"
 #include "core/logging.h"
 
@@ -62,7 +63,10 @@ UnitBuffers::InUse Runtime::units_in_use() const {
   return {schedule_.most_whole(), kReductionsInFlight + 1, kReductionsInFlight};
 }
 
-void Runtime::prepare() { buffers_.reserve(units_, *mesh_, units_in_use()); }
+void Runtime::prepare() {
+  activity::name_units(unit_names_);
+  buffers_.reserve(units_, *mesh_, units_in_use());
+}
 
 void Runtime::set_requires_gradient_sync(bool sync) {
   SHOAL_CHECK(!running_, InternalError, "set_requires_gradient_sync() inside run()");
@@ -101,6 +105,8 @@ void Runtime::run(const std::function<void()>& body) {
               "the module cannot be run any more: communication with the other ranks failed before");
   running_ = true;
   failure_ = nullptr;
+  forward_ = at::GradMode::is_enabled() ? activity::Operation::forward : activity::Operation::validation;
+  activity::enter(forward_);
   try {
     if (at::GradMode::is_enabled()) replica_check_.before_run();
     if (trace_) trace_->begin_run();
@@ -144,6 +150,7 @@ void Runtime::run_body(const std::function<void()>& body) {
 void Runtime::before_operator(std::span<torch_internals::StorageUser* const> users) {
   try {
     ++operator_;
+    enter(static_cast<FlatParameter*>(users.back())->unit());
     for (auto* user : users) static_cast<FlatParameter*>(user)->unit().last_operator = operator_;
     const Unit& last = static_cast<FlatParameter*>(users.back())->unit();
     if (trace_) trace_->leave_for(last);
@@ -155,6 +162,11 @@ void Runtime::before_operator(std::span<torch_internals::StorageUser* const> use
     failure_ = std::current_exception();
     throw;
   }
+}
+
+// For those who ask where this rank is.
+void Runtime::enter(const Unit& unit) const {
+  activity::enter(torch_internals::backward_pass() >= 0 ? activity::Operation::backward : forward_, unit.index());
 }
 
 void Runtime::use(Unit& unit) {
@@ -184,12 +196,14 @@ void Runtime::gradient_arrived(FlatParameter& flat, std::size_t index) {
               flat.parameters()[index].fqn);
   const NoInterceptScope quiet;
   notice_backward();
+  enter(flat.unit());
   flat.collect_gradient(index);
   if (!flat.unit().gradients_missing()) finish_backward_of(flat.unit());
 }
 
 void Runtime::start_reduction(Unit& unit) {
   if (reductions_.size() == kReductionsInFlight) finish_oldest_reduction();
+  activity::enter(activity::Operation::reduce, unit.index());
   mesh_->reduce().set_activity(unit.reduce_label());
   unit.start_reduce();
   reductions_.push_back(&unit);
@@ -206,6 +220,7 @@ void Runtime::finish_backward_of(Unit& unit) {
 void Runtime::finish_oldest_reduction() {
   Unit& unit = *reductions_.front();
   reductions_.pop_front();
+  activity::enter(activity::Operation::reduce, unit.index());
   mesh_->replicate().set_activity(unit.all_reduce_label());
   if (trace_) trace_->pause();
   unit.finish_reduce(all_reduce_);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "comm/device_mesh.h"
+#include "core/activity.h"
 #include "fsdp/fully_shard.h"
 #include "fsdp/recompute.h"
 #include "fsdp/replica_check.h"
@@ -66,6 +67,7 @@ class Runtime final : public torch_internals::StorageOwner {
  private:
   int kind_of_run() const;
   void run_body(const std::function<void()>& body);
+  void enter(const Unit& unit) const;
   void use(Unit& unit);
   void notice_backward();
   void gradient_arrived(FlatParameter& flat, std::size_t index);
@@ -93,6 +95,7 @@ class Runtime final : public torch_internals::StorageOwner {
   bool sync_ = true, all_reduce_ = false;
   bool running_ = false, broken_ = false;
   int backward_pass_ = -1;
+  activity::Operation forward_ = activity::Operation::forward;  // or what run() is without gradients: a validation
   std::int64_t operator_ = 0;
   std::deque<Unit*> reductions_;    // started, oldest first
   Unit* replica_sum_of_ = nullptr;  // whose sum over the replicas, where there is one, is not waited for yet

@@ -6,6 +6,7 @@
 #include <array>
 #include <numeric>
 
+#include "core/activity.h"
 #include "data/sampler.h"
 #include "train/device.h"
 
@@ -28,6 +29,7 @@ models::EvalSum sum_over_ranks(comm::ProcessGroup& world, const models::EvalSum&
 }  // namespace
 
 models::EvalSum evaluate(const TrainParts& parts, std::int64_t batch_size) {
+  activity::enter(activity::Operation::validation);
   const at::NoGradGuard no_grad;
   parts.sharded.sync_buffers();
   parts.model.set_training(false);

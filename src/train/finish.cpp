@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "checkpoint/consolidate.h"
+#include "core/activity.h"
 #include "core/check.h"
 #include "core/logging.h"
 #include "train/agreement.h"
@@ -67,6 +68,7 @@ void check_room(const TrainOptions& options, std::int64_t bytes_a_checkpoint) {
 
 void write_output(comm::ProcessGroup& world, const fs::path& checkpoint, const fs::path& output) {
   const Patience patience(world);
+  const activity::During writing(world.rank() == 0 ? activity::Operation::output : activity::Operation::waiting);
   run_everywhere(world, [&]() -> std::string {
     if (world.rank() != 0) return "";
     const auto format =

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "comm/process_group.h"
+#include "core/activity.h"
 #include "train/agreement.h"
 #include "train/device.h"
 #include "train/random_seed.h"
@@ -26,6 +27,7 @@ StepResult sum_over_ranks(comm::ProcessGroup& world, LocalSums& sums, const Asks
   std::vector<double> message = sums.losses;
   for (const auto ask : kAsks) message.push_back(asks.*ask ? 1 : 0);
   message.push_back(static_cast<double>(sums.count));
+  activity::enter(activity::Operation::sums);
   world.set_activity("sum of the step's losses");
   world.all_reduce(message.data(), static_cast<std::int64_t>(message.size()), DType::float64, comm::ReduceOp::sum)
       ->wait();
@@ -57,7 +59,10 @@ StepResult StepRunner::run(data::Sampler& sampler, const std::function<data::Bat
   const std::vector<MicroStep> micro_steps = plan_.rank_steps(places, parts_.world.rank());
   LocalSums local;
   parts_.model.set_training(true);
+  activity::begin_step(step + 1);
   for (const MicroStep& micro : micro_steps) {
+    activity::begin_micro_step(&micro - micro_steps.data());
+    activity::enter(activity::Operation::data);
     const data::Batch batch = to_model(next_batch());
     at::manual_seed(micro_step_seed(options_.seed, step, micro.number, micro.seed_rank));
     const bool last = &micro == &micro_steps.back();
@@ -76,6 +81,7 @@ StepResult StepRunner::run(data::Sampler& sampler, const std::function<data::Bat
 }
 
 void StepRunner::take_step(StepResult& result, std::int64_t step, double lr) {
+  activity::enter(activity::Operation::optimizer);
   // A batch without a single target (masked LM may draw one) has nothing to teach; its gradients are zeros.
   double grad_scale = 1.0 / static_cast<double>(std::max<std::int64_t>(result.count, 1)) / loss_factor_;
   if (options_.clip_grad_norm > 0 || scaler_) result.grad_norm = parts_.sharded.grad_norm(grad_scale);
