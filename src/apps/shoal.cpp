@@ -29,6 +29,7 @@ struct Summary {
 };
 constexpr std::array kSummaries{
     Summary{"train", "train a model on the ranks of a job (start it by mpirun or srun)"},
+    Summary{"preflight", "is this allocation fit: nodes, network, file system, limits, GPUs"},
     Summary{"status", "how a run is getting on, from its run directory"},
     Summary{"ckpt", "list, inspect, verify and consolidate checkpoints"},
     Summary{"tokenize", "make a token file from text"},

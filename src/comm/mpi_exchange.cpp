@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "comm/late_ranks.h"
 #include "comm/local_reduce.h"
 #include "comm/mpi_check.h"
 #include "core/activity.h"
@@ -17,15 +18,22 @@ std::string seconds_text(std::chrono::milliseconds t) {
   return fmt::format("{:g} s", static_cast<double>(t.count()) / 1e3);
 }
 
-[[noreturn]] void throw_late(const ProcessGroup& group, const std::string& activity, const std::string& who) {
+std::string late_text(const ProcessGroup& group, const std::string& activity, const std::string& who) {
   const std::string what = activity.empty() ? "a collective" : activity;
-  throw CommunicationError(
+  return fmt::format(
       "rank {} of {} ranks waited {} in {}; {} did not come (it ended, hangs, or took another path through the model); "
       "--collective-timeout sets the limit",
       group.rank(), group.size(), seconds_text(group.timeout()), what, who);
 }
 
-// Polls until all requests are done or the group's time is up; true when done.
+bool is_done(MPI_Request request) {
+  int done = 0;
+  SHOAL_MPI(MPI_Request_get_status(request, &done, MPI_STATUS_IGNORE));
+  return done != 0;
+}
+
+}  // namespace
+
 bool poll(std::vector<MPI_Request>& requests, std::chrono::milliseconds timeout) {
   const Timer timer;
   const double limit = static_cast<double>(timeout.count()) / 1e3;
@@ -41,16 +49,8 @@ bool poll(std::vector<MPI_Request>& requests, std::chrono::milliseconds timeout)
   }
 }
 
-bool is_done(MPI_Request request) {
-  int done = 0;
-  SHOAL_MPI(MPI_Request_get_status(request, &done, MPI_STATUS_IGNORE));
-  return done != 0;
-}
-
-}  // namespace
-
 void MpiTreeWork::wait() {
-  if (!poll(requests_, group_->timeout())) throw_late(*group_, activity_, "some rank");
+  if (!poll(requests_, group_->timeout())) throw CommunicationError("{}", late_text(*group_, activity_, "some rank"));
 }
 
 MpiExchange::MpiExchange(MpiProcessGroup& group, MessageKind kind)
@@ -97,12 +97,18 @@ void MpiExchange::then(std::vector<const void*> inputs, void* output, std::int64
 }
 
 void MpiExchange::wait() {
-  if (!poll(requests_, group_->timeout())) throw_late(*group_, activity_, late_ranks());
+  if (!poll(requests_, group_->timeout())) {
+    const std::vector<int> late = late_ranks();
+    std::string who = late.size() == 1 ? "rank" : "ranks";
+    for (std::size_t i = 0; i < late.size(); ++i)
+      who += fmt::format("{} {} on host {}", i ? "," : "", late[i], group_->host_of(late[i]));
+    throw LateRanksError(late_text(*group_, activity_, who), late);
+  }
   if (auto finish = std::exchange(finish_, nullptr)) finish();
 }
 
 // A rank whose message has come is not late, even where ours to it is still under way.
-std::string MpiExchange::late_ranks() const {
+std::vector<int> MpiExchange::late_ranks() const {
   std::vector<int> late;
   for (const bool receives : {true, false}) {
     for (std::size_t i = 0; i < requests_.size(); ++i)
@@ -111,10 +117,7 @@ std::string MpiExchange::late_ranks() const {
   }
   std::sort(late.begin(), late.end());
   late.erase(std::unique(late.begin(), late.end()), late.end());
-  std::string text = late.size() == 1 ? "rank" : "ranks";
-  for (std::size_t i = 0; i < late.size(); ++i)
-    text += fmt::format("{} {} on host {}", i ? "," : "", late[i], group_->host_of(late[i]));
-  return text;
+  return late;
 }
 
 }  // namespace shoal::comm

@@ -28,6 +28,9 @@ class MpiTreeWork final : public Work {
   std::vector<MPI_Request> requests_;
 };
 
+// Polls until all requests are done, leaving the core to others now and then; false where the time is up before.
+bool poll(std::vector<MPI_Request>& requests, std::chrono::milliseconds timeout);
+
 // Messages from and to all peers, and what is done with them once they are in.
 class MpiExchange final : public Work {
  public:
@@ -49,7 +52,7 @@ class MpiExchange final : public Work {
 
   template <typename Start>
   void in_pieces(void* data, std::int64_t bytes, Peer peer, Start&& start);
-  std::string late_ranks() const;
+  std::vector<int> late_ranks() const;
 
   MpiProcessGroup* group_;
   std::string activity_;

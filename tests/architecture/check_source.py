@@ -14,7 +14,7 @@ LEVELS = [
     ["core"],
     ["shard", "launch", "hdf5", "formats", "kernels"],
     ["comm", "optim"],
-    ["fsdp", "checkpoint", "fused", "models", "data"],
+    ["fsdp", "checkpoint", "preflight", "fused", "models", "data"],
     ["train"],
     ["apps"],
 ]
@@ -28,7 +28,7 @@ TORCH = re.compile(r"^(torch|ATen|c10)/")
 CUDA = re.compile(r"^(cuda|nccl)\w*\.h$")  # not on every machine that builds
 CONFINED = [
     (TORCH, {"optim", "fsdp", "fused", "models", "data", "train", "apps", "comm"}, "LibTorch"),
-    (re.compile(r"^mpi\.h$"), {"launch", "comm", "hdf5"}, "MPI"),
+    (re.compile(r"^mpi\.h$"), {"launch", "comm", "hdf5", "preflight"}, "MPI"),
     (re.compile(r"^nccl\.h$"), {"comm"}, "NCCL"),
     (re.compile(r"^hdf5\.h$|^H5\w+\.h$"), {"hdf5"}, "HDF5"),
     (re.compile(r"^boost/program_options"), {"apps"}, "Boost.Program_options"),
