@@ -234,9 +234,12 @@ std::vector<Whereabouts> HangWatch::all_whereabouts(bool& complete) const {
       continue;
     }
     complete = false;
-    for (int r = rank; r < static_cast<int>(options_.nodes.size()); ++r)
-      if (options_.nodes[static_cast<std::size_t>(r)] == rank)
-        all.push_back({.rank = r, .host = options_.hosts[static_cast<std::size_t>(r)], .state = State::unheard});
+    for (int r = rank; r < static_cast<int>(options_.nodes.size()); ++r) {
+      if (options_.nodes[static_cast<std::size_t>(r)] != rank) continue;
+      Whereabouts silent{.rank = r, .host = options_.hosts[static_cast<std::size_t>(r)], .state = State::unheard};
+      silent.at.rank = r;
+      all.push_back(std::move(silent));
+    }
   }
   return all;
 }
