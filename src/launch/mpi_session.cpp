@@ -3,6 +3,7 @@
 #include <mpi.h>
 
 #include <array>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -10,9 +11,18 @@
 #include "core/check.h"
 #include "core/host_name.h"
 #include "core/logging.h"
+#include "launch/launch_check.h"
+
+extern char** environ;
 
 namespace shoal::launch {
 namespace {
+
+#ifdef OMPI_MAJOR_VERSION
+constexpr MpiLibrary kLibrary = MpiLibrary::open_mpi;
+#else
+constexpr MpiLibrary kLibrary = MpiLibrary::other;
+#endif
 
 std::string message_of(int code) {
   std::array<char, MPI_MAX_ERROR_STRING> text{};
@@ -25,6 +35,16 @@ void check(int code, const char* call) {
   SHOAL_CHECK(code == MPI_SUCCESS, CommunicationError, "{} failed: {}", call, message_of(code));
 }
 
+// The first rank of each node counts those before it and tells its neighbours.
+void number_nodes(MPI_Comm node, Placement& here) {
+  const int is_first = here.local_rank == 0 ? 1 : 0;
+  check(MPI_Allreduce(&is_first, &here.nodes, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD), "MPI_Allreduce");
+  int before = 0;
+  check(MPI_Exscan(&is_first, &before, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD), "MPI_Exscan");
+  if (here.rank > 0) here.node = before;  // rank 0 has no rank before it, and MPI leaves `before` as it was
+  check(MPI_Bcast(&here.node, 1, MPI_INT, 0, node), "MPI_Bcast");
+}
+
 Placement find_placement() {
   Placement here;
   check(MPI_Comm_rank(MPI_COMM_WORLD, &here.rank), "MPI_Comm_rank");
@@ -34,6 +54,7 @@ Placement find_placement() {
         "MPI_Comm_split_type");
   check(MPI_Comm_rank(node, &here.local_rank), "MPI_Comm_rank");
   check(MPI_Comm_size(node, &here.local_size), "MPI_Comm_size");
+  number_nodes(node, here);
   check(MPI_Comm_free(&node), "MPI_Comm_free");
   here.host = host_name();
   return here;
@@ -49,6 +70,9 @@ bool mpi_is_running() noexcept {
 }  // namespace
 
 MpiSession::MpiSession(int* argc, char*** argv) : exceptions_at_start_(std::uncaught_exceptions()) {
+  const SlurmEnvironment slurm = read_slurm_environment(read_environment(environ));  // MPI_Init will add to it
+  check_before_mpi(slurm, kLibrary);
+  if (const std::string warning = warning_before_mpi(slurm, kLibrary); !warning.empty()) log::warning("{}", warning);
   int provided = MPI_THREAD_SINGLE;
   check(MPI_Init_thread(argc, argv, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread");
   // The order of MPI's levels is that of their numbers.
@@ -59,10 +83,15 @@ MpiSession::MpiSession(int* argc, char*** argv) : exceptions_at_start_(std::unca
   check(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
   placement_ = find_placement();
   log::set_rank(placement_.rank);
+  check_world(slurm, placement_);
 }
 
 MpiSession::~MpiSession() {
-  if (std::uncaught_exceptions() == exceptions_at_start_ && mpi_is_running()) MPI_Finalize();
+  if (std::uncaught_exceptions() != exceptions_at_start_ || !mpi_is_running()) return;
+  // The rank that ends first with a code that is not 0 has srun --kill-on-bad-exit send SIGTERM to the others. They are
+  // about to end too, and 143 would hide their code.
+  std::signal(SIGTERM, SIG_IGN);
+  MPI_Finalize();
 }
 
 void abort_job(ExitCode code) noexcept {

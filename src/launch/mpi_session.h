@@ -10,14 +10,16 @@ namespace shoal::launch {
 // Who this process is in its job. A program that was started without a launcher is a job of one rank.
 struct Placement {
   int rank = 0, size = 1;              // in the job
-  int local_rank = 0, local_size = 1;  // among the ranks of this node
+  int local_rank = 0, local_size = 1;  // among the ranks of this node, which are those that share its memory
+  int node = 0, nodes = 1;             // of the job, numbered in the order of their first ranks
   std::string host;
 };
 
 class MpiSession {
  public:
   // Collective over the job. Starts MPI at the level MPI_THREAD_FUNNELED and lets its calls return their errors; gives
-  // the logger its rank. Throws CommunicationError where MPI cannot do that. One session a process, ever.
+  // the logger its rank. Throws CommunicationError where MPI cannot do that, or gives another world than Slurm started;
+  // OptionError where the environment of Slurm is damaged (launch_check.h). One session a process, ever.
   MpiSession(int* argc, char*** argv);
   // Collective over the job: ends MPI, unless an exception is on its way through. Then the other ranks may be waiting
   // in another call and would never come, so MPI is left to abort_job().

@@ -58,7 +58,7 @@ void compare_ids(const SlurmEnvironment& slurm, Findings& found) {
   const int here = counts->value[static_cast<std::size_t>(slurm.nodeid->value)];
   const std::string of = fmt::format("{} of node {}", counts->variable, slurm.nodeid->value);
   below(slurm.localid, here, of);
-  // Components of a heterogeneous step number their tasks on their own.
+  // Components of a heterogeneous step may share a node, and then each has a list of its own.
   if (!slurm.het_size && slurm.tasks_here && static_cast<int>(slurm.tasks_here->value.size()) != here)
     found.fault(fmt::format("{} names {} tasks, but {} gives {}", slurm.tasks_here->variable,
                             slurm.tasks_here->value.size(), of, here));

@@ -103,7 +103,7 @@ inline Variables heterogeneous_step() {
           {"SLURM_PROCID", "2"},
           {"SLURM_LOCALID", "1"},
           {"SLURM_NODEID", "1"},
-          {"SLURM_GTIDS", "0,1"},
+          {"SLURM_GTIDS", "1,2"},
           {"PMIX_RANK", "2"}};
 }
 
