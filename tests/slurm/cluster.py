@@ -111,15 +111,20 @@ class Job:
                           lambda: f"job {self.number} {'/'.join(states)}, it is {self.show()}\n{self.log()}", seconds)
 
     def wait_for_log(self, pattern, seconds=PATIENCE, count=1):
-        """Waits until the pattern is in the log that often; gives up at once where the job has ended without."""
+        """Waits until the pattern is in the log that often, and returns the match."""
         def found():
             matches = list(re.finditer(pattern, self.log()))
             return matches[count - 1] if len(matches) >= count else None
         return wait_until(found, lambda: f"/{pattern}/ in the log of job {self.number}, {self.show()}:\n{self.log()}",
                           seconds)
 
+    def steps_told(self):
+        return [int(step) for step in re.findall(r"step +(\d+) +epoch", self.log())]
+
     def wait_for_step(self, step, seconds=PATIENCE):
-        return self.wait_for_log(rf"step +(?:{step}|{step}\d+|\d*[1-9]\d*{'0' * len(str(step))})\b", seconds)
+        """Until it has trained that far."""
+        return wait_until(lambda: max(self.steps_told(), default=0) >= step,
+                          lambda: f"step {step} of job {self.number}, {self.show()}:\n{self.log()}", seconds)
 
     def wait_for_end(self, seconds=PATIENCE):
         states = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "PREEMPTED")

@@ -21,6 +21,13 @@ class FailureTest(cluster.LiveTest):
     def ranks_left(self, job):
         return [pid for name in ("n1", "n2") for pid in cluster.pids_of_ranks(name, job)]
 
+    def test_a_mistake_that_all_ranks_see_keeps_its_exit_code(self):
+        # The first rank to end has srun send SIGTERM to the others, on which 143 would be the code of the job.
+        job = self.train(nodes=3, ntasks_per_node=2, train=["--sequence-length-of-samples", "16"])
+        self.assertEqual(job.wait_for_end(), "FAILED", job.log())
+        self.assertEqual(job.exit_code, 2, job.log())
+        self.assertEqual(job.log().count("error: '--sequence-length-of-samples' is no option"), 1, job.log())
+
     def test_a_killed_rank_takes_the_step_down_and_is_named(self):
         job, pid = self.running()
         rank = int(cluster.on_node("n2", "bash", "-c", f"tr '\\0' '\\n' </proc/{pid}/environ | sed -n s/^PMIX_RANK=//p"))

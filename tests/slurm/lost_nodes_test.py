@@ -22,10 +22,11 @@ class LostNodesTest(cluster.LiveTest):
     def start(self):
         """The jobs of this test, all of which are training."""
         endless = ["--max-steps", "1000000", "--checkpoint-every", "20"]
-        three = {"nodes": "2-3", "ntasks_per_node": 1, "exclude": "n4", "train": endless}
+        three = {"exclude": "n4", "train": endless}
         self.cut_off = self.train(nodes=1, ntasks_per_node=2, checkpoints="cut", train=endless, requeue="")
-        self.requeued = self.train(checkpoints="requeued", requeue="", **three)
-        self.resumed = self.train("resume.sbatch", checkpoints="resumed", **{**three, "nodes": 3})
+        # As many nodes as there are, with srun's default of one task each.
+        self.requeued = self.train(checkpoints="requeued", requeue="", nodes="2-3", ntasks_per_node=None, **three)
+        self.resumed = self.train("resume.sbatch", checkpoints="resumed", nodes=3, ntasks_per_node=1, **three)
         self.timed = self.train(nodes=1, ntasks_per_node=1, nodelist="n1", checkpoints="timed", time="00:01:00",
                                 signal=None, train=endless)
         for job in self.jobs:
@@ -53,7 +54,7 @@ class LostNodesTest(cluster.LiveTest):
 
     def goes_on(self, job):
         """From a checkpoint of the first start, and further than that."""
-        resumed = job.wait_for_log(r"(?s)start 2.*?(?:resum|goes? on|contin)\w*[^\n]*step[ _]0*(\d+)")
+        resumed = job.wait_for_log(r"(?s)start 2.*?resumed from [^\n]*: step (\d+)")
         at = int(resumed.group(1))
         self.assertGreater(at, 0)
         job.wait_for_log(rf"(?s)start 2.*saved \S*step_0*(?!{at}\b)\d+")
