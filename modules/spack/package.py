@@ -28,6 +28,7 @@ class Shoal(CMakePackage, CudaPackage):
     depends_on("nlohmann-json@3.10:")
     depends_on("zlib-api")
     depends_on("isa-l")
+    depends_on("hwloc")
     depends_on("googletest", when="+tests")
     # Its LibTorch is found by the CMAKE_PREFIX_PATH that Spack sets.
     depends_on("py-torch@2.11:", type=("build", "link", "run"))
