@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "apps/train_options.h"
+#include "apps/train_placement.h"
 #include "apps/train_setup.h"
 #include "comm/mpi_process_group.h"
 #include "core/logging.h"
@@ -111,7 +112,7 @@ ExitCode train_within_memory(const train::TrainParts& parts, const TrainOptions&
 
 ExitCode build_and_train(const launch::Placement& placement, comm::ProcessGroup& world, const TrainOptions& options,
                          const models::ModelEntry& entry, const train::BatchPlan& plan, train::JobRun& job) {
-  const at::Device device = agree_on_device(world, placement, options.run);
+  const at::Device device = place_ranks(world, placement, options.run, job.attempt());
   const c10::OptionalDeviceGuard on_device(device);
   const auto device_group = make_device_group(world, device);
   const auto mesh = make_mesh(world, device_group ? *device_group : world, placement, options.sharding);

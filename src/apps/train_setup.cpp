@@ -14,7 +14,6 @@
 #include "launch/slurm_environment.h"
 #include "optim/parameter_groups.h"
 #include "train/agreement.h"
-#include "train/device.h"
 #include "train/random_seed.h"
 #include "train/thread_share.h"
 
@@ -112,27 +111,6 @@ train::BatchPlan settle(comm::ProcessGroup& world, const launch::Placement& plac
   set_threads(world, placement, options.run);
   if (options.run.deterministic) make_deterministic();
   return plan;
-}
-
-// The same kind of device on all ranks.
-at::Device agree_on_device(comm::ProcessGroup& world, const launch::Placement& placement,
-                           const train::RunOptions& options) {
-  const std::string& wanted = options.device;
-  at::Device device = at::kCPU;
-  const auto all = train::run_everywhere(world, [&] {
-    device = train::choose_device(wanted, placement.local_rank, placement.local_size);
-    return std::string(device.is_cuda() ? "a GPU" : "no GPU");
-  });
-  train::run_everywhere(world, [&]() -> std::string {
-    const std::string& mine = all[static_cast<std::size_t>(world.rank())];
-    SHOAL_CHECK(mine == all[0], DeviceError, "--device {}: this rank has {}, but rank 0 has {}; use --device cpu",
-                wanted, mine, all[0]);
-    return "";
-  });
-  if (options.deterministic && device.is_cuda() && world.size() > 2)
-    log::warning("--deterministic: NCCL adds in an order of its own, so that {} GPUs do not give the bits of one",
-                 world.size());
-  return device;
 }
 
 // The group for tensors of `device`, where that is not host memory.

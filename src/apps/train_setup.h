@@ -30,10 +30,6 @@ std::optional<train::TrainOptions> agreed_options(comm::ProcessGroup& world, con
 train::BatchPlan settle(comm::ProcessGroup& world, const launch::Placement& placement, const models::ModelEntry& entry,
                         train::TrainOptions& options);
 
-// The same kind of device on all ranks.
-at::Device agree_on_device(comm::ProcessGroup& world, const launch::Placement& placement,
-                           const train::RunOptions& options);
-
 // The group for tensors of `device`; null where that is host memory.
 std::unique_ptr<comm::ProcessGroup> make_device_group(comm::ProcessGroup& world, at::Device device);
 

@@ -4,11 +4,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <filesystem>
 #include <fstream>
 
+#include "comm/gpu_identity.h"
 #include "comm/nccl_calls.h"
 #include "core/host_name.h"
 #include "core/logging.h"
@@ -27,14 +27,9 @@ std::string process_space() {
   return std::filesystem::read_symlink("/proc/self/ns/pid", none).string();
 }
 
-std::string pci_address(int device) {
-  std::array<char, 32> text{};
-  SHOAL_CUDA_CALL(cudaDeviceGetPCIBusId(text.data(), static_cast<int>(text.size()), device));
-  return text.data();
-}
-
 RankCard my_card(int device) {
-  RankCard card{.host = host_name(), .machine = machine(), .gpu = pci_address(device)};
+  const GpuIdentity gpu = gpu_identity(device);
+  RankCard card{.host = host_name(), .machine = machine(), .gpu = gpu.pci, .uuid = gpu.uuid};
   SHOAL_NCCL_CALL(ncclGetVersion(&card.nccl_version));
   card.process = getpid();
   card.process_space = process_space();

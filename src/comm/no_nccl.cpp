@@ -1,3 +1,4 @@
+#include "comm/gpu_identity.h"
 #include "comm/nccl_process_group.h"
 #include "core/error.h"
 
@@ -8,6 +9,8 @@ std::unique_ptr<ProcessGroup> make_nccl_group(ProcessGroup& /*control*/, int /*d
   throw DeviceError(
       "this build has no CUDA backend: use --device cpu, or configure with the cuda preset where nvcc is");
 }
+
+GpuIdentity gpu_identity(int /*device*/) { throw DeviceError("this build has no CUDA backend"); }
 
 std::int64_t allocated_bytes() { return 0; }
 

@@ -4,6 +4,7 @@
 #include <csignal>
 #include <map>
 #include <sstream>
+#include <tuple>
 #include <utility>
 
 #include "core/check.h"
@@ -18,27 +19,32 @@ bool has_ended(std::int64_t process) { return kill(static_cast<pid_t>(process), 
 std::string nccl_version_text(int code) { return fmt::format("{}.{}.{}", code / 10000, code / 100 % 100, code % 100); }
 
 std::string to_text(const RankCard& card) {
-  return fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n", card.host, card.machine, card.gpu, card.process_space,
+  return fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{}\n", card.host, card.machine, card.gpu, card.uuid, card.process_space,
                      card.nccl_version, card.process);
 }
 
 RankCard parse_card(const std::string& text) {
   RankCard card;
   std::istringstream in(text);
-  for (std::string* line : {&card.host, &card.machine, &card.gpu, &card.process_space}) std::getline(in, *line);
+  for (std::string* line : {&card.host, &card.machine, &card.gpu, &card.uuid, &card.process_space})
+    std::getline(in, *line);
   in >> card.nccl_version >> card.process;
   SHOAL_ASSERT(in);
   return card;
 }
 
 void check_cards(std::span<const RankCard> cards) {
-  std::map<std::pair<std::string, std::string>, std::size_t> owner;
+  std::map<std::pair<std::string, std::string>, std::size_t> owners;
   for (std::size_t r = 0; r < cards.size(); ++r) {
-    const auto [place, fresh] = owner.insert({{cards[r].machine, cards[r].gpu}, r});
-    SHOAL_CHECK(fresh, DeviceError,
-                "ranks {} and {} on host {} both have GPU {}: start at most one rank a GPU and give each its own "
-                "(srun --gpus-per-task=1, or one CUDA_VISIBLE_DEVICES a rank)",
-                place->second, r, cards[r].host, cards[r].gpu);
+    auto [place, is_first] = owners.insert({{cards[r].machine, cards[r].gpu}, r});
+    if (is_first && !cards[r].uuid.empty()) std::tie(place, is_first) = owners.insert({{"", cards[r].uuid}, r});
+    const RankCard& other = cards[place->second];
+    SHOAL_CHECK(is_first, DeviceError,
+                "ranks {} and {} on host {} both have GPU {}{}{}: start at most one rank a GPU and let srun show each "
+                "its own (srun --gpus-per-task=1, or --gpus-per-node=N without --gpu-bind), or give one "
+                "CUDA_VISIBLE_DEVICES a rank",
+                place->second, r, other.host == cards[r].host ? other.host : other.host + " and " + cards[r].host,
+                cards[r].gpu, cards[r].uuid.empty() ? "" : ", ", cards[r].uuid);
   }
   for (std::size_t r = 1; r < cards.size(); ++r)
     SHOAL_CHECK(cards[r].nccl_version == cards[0].nccl_version, CommunicationError,

@@ -14,6 +14,7 @@ struct RankCard {
   std::string host;
   std::string machine;        // its boot, since hosts in containers may share a name
   std::string gpu;            // PCI address: "0000:1b:00.0"
+  std::string uuid;           // "GPU-8f3e…"; empty where the driver does not tell
   int nccl_version = 0;       // as NCCL numbers them: 22809
   std::int64_t process = 0;   // its number,
   std::string process_space;  // and the name space in which that number means something
@@ -24,7 +25,8 @@ RankCard parse_card(const std::string& text);  // InternalError for what to_text
 
 std::string nccl_version_text(int code);  // 22809: "2.28.9"
 
-// The same on all ranks for the same cards. DeviceError where two ranks share a GPU, CommunicationError where they run
+// The same on all ranks for the same cards. DeviceError where two ranks share a GPU (one address on one machine, or one
+// UUID anywhere: virtual machines of one computer may both show it), CommunicationError where they run
 // different versions of NCCL. Both name the ranks, their hosts and the remedy.
 void check_cards(std::span<const RankCard> cards);
 

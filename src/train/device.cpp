@@ -3,25 +3,30 @@
 #include <c10/core/CachingDeviceAllocator.h>
 #include <torch/cuda.h>
 
+#include "comm/gpu_identity.h"
 #include "comm/nccl_process_group.h"
 #include "core/check.h"
 
 namespace shoal::train {
 
-at::Device choose_device(const std::string& wanted, int local_rank, int local_size) {
-  if (wanted == "cpu") return at::kCPU;
+std::vector<launch::GpuPlace> visible_gpus(const std::string& wanted, const launch::Machine& machine) {
+  std::vector<launch::GpuPlace> gpus;
+  if (wanted == "cpu") return gpus;
   const auto visible = static_cast<int>(torch::cuda::device_count());
-  if (visible == 0) {
-    SHOAL_CHECK(wanted != "cuda", DeviceError,
-                "--device cuda: there is no GPU that this program can use (no GPU, no driver, or a build without "
-                "CUDA); use --device cpu or auto");
-    return at::kCPU;
+  SHOAL_CHECK(
+      visible > 0 || wanted != "cuda", DeviceError,
+      "--device cuda: there is no GPU that this program can use (no GPU, no driver, none that srun gave to this "
+      "task (--gpus-per-task, --gpus-per-node), or a build without CUDA); use --device cpu or auto");
+  for (int device = 0; device < visible; ++device) {
+    const comm::GpuIdentity known_as = comm::gpu_identity(device);
+    gpus.push_back({known_as.pci, known_as.uuid, machine.numa_of_pci(known_as.pci)});
   }
-  SHOAL_CHECK(visible == 1 || visible >= local_size, DeviceError,
-              "{} ranks on this node, but each sees {} GPUs: start as many ranks as there are GPUs "
-              "(mpirun -n, srun --ntasks-per-node), or use --device cpu",
-              local_size, visible);
-  return {at::kCUDA, static_cast<at::DeviceIndex>(visible == 1 ? 0 : local_rank)};
+  return gpus;
+}
+
+at::Device device_of(const launch::RankPlace& place) {
+  if (place.gpu < 0) return at::kCPU;
+  return {at::kCUDA, static_cast<at::DeviceIndex>(place.gpu)};
 }
 
 data::Batch to_device(const data::Batch& batch, at::Device device, std::optional<at::ScalarType> input_dtype) {

@@ -7,16 +7,19 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "data/dataset.h"
+#include "launch/rank_place.h"
 
 namespace shoal::train {
 
-// What `wanted` (--device: auto, cpu or cuda) means for local rank `local_rank` of `local_size` on its node. A rank
-// that sees one GPU takes it; one that sees as many as there are ranks, or more, takes the one of its local rank. auto
-// is cuda where this program and the node have it. DeviceError where cuda is wanted and not there, or where ranks
-// outnumber the GPUs.
-at::Device choose_device(const std::string& wanted, int local_rank, int local_size);
+// The GPUs that this rank may use where `wanted` (--device) is auto, cpu or cuda, by CUDA's numbers; none for cpu, and
+// for auto where there is none. DeviceError where cuda is wanted and not there.
+std::vector<launch::GpuPlace> visible_gpus(const std::string& wanted, const launch::Machine& machine);
+
+// Where launch::choose_gpus() put the rank.
+at::Device device_of(const launch::RankPlace& place);
 
 // The batch's tensors on `device`, floating inputs in `input_dtype` where one is given; without copies where nothing
 // changes.

@@ -32,6 +32,7 @@ CONFINED = [
     (re.compile(r"^nccl\.h$"), {"comm"}, "NCCL"),
     (re.compile(r"^hdf5\.h$|^H5\w+\.h$"), {"hdf5"}, "HDF5"),
     (re.compile(r"^boost/program_options"), {"apps"}, "Boost.Program_options"),
+    (re.compile(r"^hwloc\.h$"), {"launch"}, "hwloc"),
 ]
 # What breaks when LibTorch changes stays in one place.
 INTERNALS = re.compile(r"\b(StorageImpl|DispatchKey|grad_accumulator)\b")

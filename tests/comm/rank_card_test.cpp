@@ -21,11 +21,13 @@ RankCard card(const std::string& host, const std::string& gpu, int version = 228
 TEST(RankCard, GoesThroughTextAndBack) {
   RankCard mine = card("node7", "0000:1b:00.0");
   mine.process = 12345;
+  mine.uuid = "GPU-8f3e2d1c";
   mine.process_space = "pid:[4026531836]";
   const RankCard back = parse_card(to_text(mine));
   EXPECT_EQ(back.host, mine.host);
   EXPECT_EQ(back.machine, mine.machine);
   EXPECT_EQ(back.gpu, mine.gpu);
+  EXPECT_EQ(back.uuid, mine.uuid);
   EXPECT_EQ(back.nccl_version, mine.nccl_version);
   EXPECT_EQ(back.process, mine.process);
   EXPECT_EQ(back.process_space, mine.process_space);
@@ -48,6 +50,23 @@ TEST(RankCard, TwoRanksOnOneGpuAreNamedWithTheFlag) {
     EXPECT_NE(what.find("ranks 1 and 2 on host b both have GPU 0000:1b:00.0"), std::string::npos) << what;
     EXPECT_NE(what.find("--gpus-per-task"), std::string::npos) << what;
     EXPECT_NE(what.find("CUDA_VISIBLE_DEVICES"), std::string::npos) << what;
+  }
+}
+
+TEST(RankCard, OneUuidIsOneGpuWhateverTheMachine) {
+  std::vector<RankCard> cards{card("vm1", "0000:1b:00.0"), card("vm2", "0000:05:00.0")};
+  cards[0].uuid = "GPU-1";
+  cards[1].uuid = "GPU-2";
+  EXPECT_NO_THROW(check_cards(cards));
+  cards[1].uuid = "GPU-1";
+  try {
+    check_cards(cards);
+    FAIL() << "no error";
+  } catch (const DeviceError& error) {
+    const std::string what = error.what();
+    EXPECT_NE(what.find("ranks 0 and 1 on host vm1 and vm2 both have GPU 0000:05:00.0, GPU-1"), std::string::npos)
+        << what;
+    EXPECT_NE(what.find("--gpus-per-task=1"), std::string::npos) << what;
   }
 }
 
