@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <random>
+#include <set>
+#include <string_view>
 
 #include "core/error.h"
 #include "launch/slurm_samples.h"
@@ -176,6 +179,40 @@ TEST(SlurmEnvironment, NoFaultHidesBehindAVariableThatComesFirst) {
   expect_fault("SLURM_NTASKS", "4(x2)", "character 2 of '4(x2)'");
   expect_fault("SLURM_JOB_NODELIST", "(null)", "character 1 of '(null)'");
   expect_fault("SLURM_JOB_CPUS_PER_NODE", "2x4", "character 2 of '2x4'");
+}
+
+// Whatever is read as a number, a list or counts, in whatever place of the order.
+TEST(SlurmEnvironment, EachVariableThatIsReadIsChecked) {
+  const std::set<std::string> texts{"SLURM_JOB_NAME", "SLURM_CLUSTER_NAME",   "SLURMD_NODENAME", "SLURM_CPU_BIND",
+                                    "SLURM_JOB_GPUS", "CUDA_VISIBLE_DEVICES", "SLURM_MPI_TYPE",  "SLURM_STEP_GPUS"};
+  std::size_t checked = 0;
+  for (const EnvironmentRow& row : read_slurm_environment({}).rows)
+    for (const std::string& variable : row.looked_at) {
+      const auto slurm = read_slurm_environment(with(samples::uneven_step(), {{variable, "[@"}}));
+      const bool is_named = std::ranges::any_of(slurm.faults, [&](const std::string& fault) {
+        return fault.starts_with(variable + ": ") && fault.find("'[@'") != fault.npos;
+      });
+      EXPECT_NE(is_named, texts.contains(variable)) << variable << "\n" << joined(slurm.faults);
+      ++checked;
+    }
+  EXPECT_GT(checked, 30u);
+}
+
+TEST(SlurmEnvironment, AnyValuesAreRead) {
+  std::mt19937 random(3);
+  constexpr std::string_view kLetters = "0123456789n[],-()x @\xff\x01";
+  std::size_t faults = 0;
+  for (int i = 0; i < 2000; ++i) {
+    Variables variables = samples::uneven_step();
+    for (auto& [name, value] : variables) {
+      if (random() % 6 != 0) continue;
+      value.insert(random() % (value.size() + 1), 1, kLetters[random() % kLetters.size()]);
+    }
+    const auto slurm = read_slurm_environment(variables);
+    EXPECT_FALSE(describe(slurm).empty());
+    faults += slurm.faults.size();
+  }
+  EXPECT_GT(faults, 1000u);
 }
 
 TEST(SlurmEnvironment, AMalformedValueHasNoSubstitute) {
