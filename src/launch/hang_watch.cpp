@@ -72,30 +72,29 @@ std::optional<std::string> HangWatch::look_at_own_end() {
   return end(code, "");
 }
 
-// The record is written at once, before whoever ends the rest of the job comes to this rank.
 std::optional<std::string> HangWatch::look_at_neighbours() {
   for (Neighbour& n : neighbours_) {
     if (n.slot == neighbours_[own_].slot) continue;
     const int leaving = n.slot->leaving;
-    if (leaving != activity::kStays && !is_failure(leaving)) continue;
     const bool dead = leaving == activity::kStays && state_of(identity_of(*n.slot)) == ProcessState::ended;
-    if (!dead && leaving == activity::kStays) continue;
+    if (!dead && !is_failure(leaving)) continue;
     if (!n.gone) {
       n.gone = Clock::now();
-      if (dead)
-        record_failure_of(activity::read(*n.slot), options_.hosts[static_cast<std::size_t>(n.slot->rank)],
-                          kCommunication, "ended without a word: killed, perhaps for its use of memory (dmesg tells)");
+      if (dead) tell_dead(*n.slot);
     }
-    if (Clock::now() - *n.gone < options_.patience) continue;
-    if (!dead) return end(leaving, "");
-    return end(
-        kCommunication,
-        fmt::format("rank {} (process {} on host {}) ended without a word in {}: killed, perhaps "
-                    "for its use of memory (dmesg tells)",
-                    n.slot->rank.load(), n.slot->process.load(), options_.hosts[static_cast<std::size_t>(n.slot->rank)],
-                    place_text(activity::read(*n.slot))));
+    if (Clock::now() - *n.gone >= options_.patience) return end(dead ? kCommunication : leaving, "");
   }
   return std::nullopt;
+}
+
+// At once, before whoever ends the rest of the job comes to this rank; by the first who finds it.
+void HangWatch::tell_dead(const activity::Slot& slot) const {
+  const activity::Reading whose = activity::read(slot);
+  const std::string& host = options_.hosts[static_cast<std::size_t>(whose.rank)];
+  const std::string how = "ended without a word: killed, perhaps for its use of memory (dmesg tells)";
+  if (record_failure_of(whose, host, kCommunication, how) || (options_.where.empty() && speaks()))
+    log::error("rank {} (process {} on host {}), which was in {}, {}", whose.rank, whose.process, host,
+               place_text(whose), how);
 }
 
 // All ranks count, since any of them may have to speak.

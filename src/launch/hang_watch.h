@@ -57,6 +57,7 @@ class HangWatch final : public Watched {
   std::optional<std::string> look_at_own_end();
   std::optional<std::string> look_at_neighbours();
   std::optional<std::string> look_at_strike();
+  void tell_dead(const activity::Slot& slot) const;
   void count_unchanged();
   bool speaks() const;
   bool overdue() const;

@@ -163,7 +163,7 @@ TEST_F(HangWatchTest, WithoutATimeOutNobodyIsTooLate) {
   EXPECT_EQ(watch(hangs, 500ms, nullptr), std::nullopt);
 }
 
-TEST_F(HangWatchTest, AKilledRankIsRecordedAtOnceAndToldAfterAWhile) {
+TEST_F(HangWatchTest, AKilledRankIsToldAtOnceAndLeftWithAfterAWhile) {
   const pid_t pid = start(1, Operation::optimizer, true);
   start(2, Operation::optimizer, true);
   HangWatch hangs(slots_, 0, options(0ms));
@@ -177,9 +177,7 @@ TEST_F(HangWatchTest, AKilledRankIsRecordedAtOnceAndToldAfterAWhile) {
   EXPECT_EQ(record.host, "here");
   EXPECT_NE(record.reason.find("ended without a word"), std::string::npos);
   EXPECT_NE(read_text_file(failure()).find("\"operation\": \"the optimizer step\""), std::string::npos);
-  const auto line = watch(hangs, 3s);
-  ASSERT_TRUE(line.has_value());
-  EXPECT_NE(line->find("rank 1 (process"), std::string::npos) << *line;
+  EXPECT_EQ(watch(hangs, 3s), "");
   EXPECT_EQ(hangs.exit_code(), kCommunication);
 }
 
