@@ -9,6 +9,7 @@
 #include "core/host_name.h"
 #include "core/logging.h"
 #include "train/agreement.h"
+#include "train/finish.h"
 #include "train/job_end.h"
 #include "train/training_state.h"
 
@@ -78,6 +79,8 @@ void JobRun::begin() {
 // Where the checkpoints are, since the number decides who may write them.
 int JobRun::take_number() {
   int above = 0;
+  if (writes_checkpoints(options_))
+    check_room(options_, 0);  // tells of what is wrong with the folder in the best words
   if (has_directory()) {
     directory_.make();
     const auto attempts = directory_.attempts();
@@ -150,6 +153,9 @@ void JobRun::find_deadline(std::int64_t checkpoint_bytes) {
   if (journal_) journal_->set_deadline(*budget.end);
   log::info("the time limit strikes in {:.0f} s (by {}); the run is saved and stops before that", deadline_->left(),
             budget.source);
+  if (deadline_->due({}))
+    log::warning("that is less than a step, a checkpoint and --time-margin {:g} need ({:.0f} s): one step will be done",
+                 options_.job.time_margin, deadline_->needed({}));
 }
 
 Asks JobRun::asks(launch::Ahead ahead) {
@@ -162,7 +168,7 @@ Asks JobRun::asks(launch::Ahead ahead) {
   if (requests_) {
     requests_->look();
     asks.stop_file = requests_->stop();
-    asks.save = requests_->save();
+    asks.save = requests_->save() && writes_checkpoints(options_);
   }
   ahead.checkpoint = ahead.checkpoint || asks.save;
   if (deadline_) asks.deadline = deadline_->due(ahead);

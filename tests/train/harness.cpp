@@ -51,7 +51,11 @@ SmallRun::SmallRun(comm::ProcessGroup& group, const SmallJob& job)
 Outcome SmallRun::run(std::function<int()> stop_signal) {
   TrainerHooks hooks;
   hooks.asks = [stop_signal](launch::Ahead) { return Asks{.signal = stop_signal() != 0}; };
-  trainer_ = std::make_unique<Trainer>(parts(), options_, plan_, checkpointer_.get(), hooks);
+  return run(std::move(hooks));
+}
+
+Outcome SmallRun::run(TrainerHooks hooks) {
+  trainer_ = std::make_unique<Trainer>(parts(), options_, plan_, checkpointer_.get(), std::move(hooks));
   trainer_->restore();
   return trainer_->run();
 }

@@ -39,10 +39,12 @@ class SmallRun {
   SmallRun(comm::ProcessGroup& group, const SmallJob& job);
   // restore(), then run().
   Outcome run(std::function<int()> stop_signal = [] { return 0; });
+  Outcome run(TrainerHooks hooks);
   Weights weights();
   TrainParts parts();
   const BatchPlan& plan() const { return plan_; }
   const Progress& progress() const { return trainer_->progress(); }
+  const Asks& stopped_by() const { return trainer_->stopped_by(); }
 
  private:
   comm::ProcessGroup& group_;
