@@ -174,11 +174,11 @@ class LiveTest(unittest.TestCase):
         self.jobs.append(Job(number, self.folder))
         return self.jobs[-1]
 
-    def train(self, script="train.sbatch", train=(), checkpoints="ck", **sbatch):
-        """A training of the tiny model. `train` adds options."""
+    def train(self, script="train.sbatch", train=(), checkpoints="ck", lines=(), **sbatch):
+        """A training of the tiny model. `train` adds options, `lines` lines to the part that users edit."""
         words = [*TINY, "--checkpoint-dir", self.folder / checkpoints, *train]
         lines = [array("train", words), f"checkpoints={self.folder / checkpoints}", "groups=0,1", "mpi=pmix",
-                 "site=ethernet", "starts=5", "fewest_nodes=1"]
+                 "site=ethernet", "starts=5", "fewest_nodes=1", *lines]
         defaults = {"cpus-per-task": 1, "time": "00:10:00"}
         return self.submit(script, lines, **{**defaults, **sbatch})
 

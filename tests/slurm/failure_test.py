@@ -4,6 +4,7 @@ import json
 import time
 
 import cluster
+from cluster import run
 
 
 class FailureTest(cluster.LiveTest):
@@ -18,6 +19,11 @@ class FailureTest(cluster.LiveTest):
         [record] = (self.folder / "ck/run").glob("first_failure.*.json")
         return json.loads(record.read_text())
 
+    def rank_of(self, pid):
+        """Of a process on n2."""
+        command = f"tr '\\0' '\\n' </proc/{pid}/environ | sed -n s/^PMIX_RANK=//p"
+        return int(cluster.on_node("n2", "bash", "-c", command))
+
     def ranks_left(self, job):
         return [pid for name in ("n1", "n2") for pid in cluster.pids_of_ranks(name, job)]
 
@@ -30,7 +36,7 @@ class FailureTest(cluster.LiveTest):
 
     def test_a_killed_rank_takes_the_step_down_and_is_named(self):
         job, pid = self.running()
-        rank = int(cluster.on_node("n2", "bash", "-c", f"tr '\\0' '\\n' </proc/{pid}/environ | sed -n s/^PMIX_RANK=//p"))
+        rank = self.rank_of(pid)
         killed = time.monotonic()
         cluster.on_node("n2", "kill", "-KILL", pid)
         cluster.wait_until(lambda: not self.ranks_left(job), "the end of all ranks", 30)
@@ -38,16 +44,21 @@ class FailureTest(cluster.LiveTest):
         self.assertEqual(job.wait_for_end(), "FAILED", job.log())
         self.assertEqual(job.exit_code, 137)
         self.assertRegex(job.log(), rf"n2: task {rank}: Killed")
+        failure = self.first_failure()
+        self.assertEqual((failure["rank"], failure["host"], failure["attempt"]), (rank, "n2", 1), failure)
+        told = run(cluster.PROGRAMS / "shoal", "status", self.folder / "ck").output
+        self.assertRegex(told, rf"(?i)failed[\s\S]*rank {rank}\b", told)
 
     def test_a_rank_that_stands_still_is_named_by_the_watchdog(self):
         job, pid = self.running("--hang-timeout", "5")
-        rank = int(cluster.on_node("n2", "bash", "-c", f"tr '\\0' '\\n' </proc/{pid}/environ | sed -n s/^PMIX_RANK=//p"))
+        rank = self.rank_of(pid)
         stopped = time.monotonic()
         cluster.on_node("n2", "kill", "-STOP", pid)
         self.assertEqual(job.wait_for_end(60), "FAILED", job.log())
         self.assertLess(time.monotonic() - stopped, 30)
         self.assertEqual(job.exit_code, 20, job.log())
-        self.assertRegex(job.log(), rf"rank {rank}\b")
+        self.assertRegex(job.log(), rf"rank {rank}\b.*\bn2\b", job.log())
+        self.assertEqual(self.first_failure()["rank"], rank)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """What takes Slurm most of a minute to notice, all at once: a node that dies, one that falls off the network while its
 ranks run on, and the end of a job's time."""
+import json
 import re
+import shutil
 
 import cluster
 from cluster import node, run
@@ -27,12 +29,23 @@ class LostNodesTest(cluster.LiveTest):
         # As many nodes as there are, with srun's default of one task each.
         self.requeued = self.train(checkpoints="requeued", requeue="", nodes="2-3", ntasks_per_node=None, **three)
         self.resumed = self.train("resume.sbatch", checkpoints="resumed", nodes=3, ntasks_per_node=1, **three)
-        self.timed = self.train(nodes=1, ntasks_per_node=1, nodelist="n1", checkpoints="timed", time="00:01:00",
-                                signal=None, train=endless)
+        one = {"nodes": 1, "ntasks_per_node": 1, "nodelist": "n1", "time": "00:01:00", "signal": None}
+        # Its own clock knows the limit by squeue, which the other does not find.
+        self.by_clock = self.train("requeue.sbatch", checkpoints="clock", **one,
+                                   train=[*endless, "--requeue", "on-deadline", "--time-margin", "25"])
+        self.timed = self.train(checkpoints="timed", train=endless, lines=[self.path_without("squeue")], **one)
         for job in self.jobs:
             job.wait_for_step(20)
         self.assertEqual(self.cut_off.show()["NodeList"], "n4")
         self.assertEqual(self.requeued.show()["NodeList"], "n[1-3]")
+
+    def path_without(self, program):
+        """A line for a job script, after which there is all that a job script calls but this program."""
+        tools = self.folder / "tools"
+        tools.mkdir()
+        for name in {"dirname", "srun", "sleep", "squeue"} - {program}:
+            (tools / name).symlink_to(shutil.which(name))
+        return f"PATH={tools}:{cluster.PROGRAMS}"
 
     def test_lost_nodes_and_time(self):
         self.start()
@@ -48,9 +61,14 @@ class LostNodesTest(cluster.LiveTest):
             self.goes_on(self.resumed)
         with self.subTest("ranks that Slurm lost run on, and leave the checkpoints to their successors"):
             self.check_fencing()
-        with self.subTest("the end of the time saves"):
+        with self.subTest("a job that knows when its time ends saves before, and requeues itself"):
+            self.by_clock.wait_for_log(r"start 2\n", 150)
+            self.assertRegex(self.by_clock.log(), r"(?s)stopped .*exit code 75.*start 2\n")
+            self.assertEqual(self.by_clock.restarts, 1)
+            self.by_clock.cancel()
+        with self.subTest("SIGTERM at the end of the time is enough to save"):
             self.assertEqual(self.timed.wait_for_end(150), "TIMEOUT", self.timed.log())
-            self.assertRegex(self.timed.log(), "stopped on request after step")
+            self.assertRegex(self.timed.log(), "stopped .*after step")
 
     def goes_on(self, job):
         """From a checkpoint of the first start, and further than that."""
@@ -66,10 +84,12 @@ class LostNodesTest(cluster.LiveTest):
         cluster.wait_until(lambda: not cluster.pids_of_ranks("n4", self.cut_off), "the end of the old ranks", 60)
         self.assertNotEqual(self.cut_off.show()["NodeList"], "n4")
         self.goes_on(self.cut_off)
-        # What the old attempt saved last is older than where the new one began.
-        text = self.cut_off.log()
-        saved = [int(step) for step in re.findall(r"saved \S*step_0*(\d+)", text)]
+        # Nothing was committed by the old attempt after the new one began, and none of it twice.
+        saved = [int(step) for step in re.findall(r"saved \S*step_0*(\d+)", self.cut_off.log())]
         self.assertEqual(saved, sorted(set(saved)), "a step was saved twice, or by both")
+        records = [json.loads(path.read_text()) for path in sorted((self.folder / "cut/run/attempts").glob("*.json"))]
+        self.assertEqual([record["attempt"] for record in records], [1, 2])
+        self.assertEqual((records[0]["exit_code"], records[0]["host"]), (22, "n4"), records)
 
 
 if __name__ == "__main__":
