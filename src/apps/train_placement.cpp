@@ -6,6 +6,7 @@
 #include "core/check.h"
 #include "core/file_io.h"
 #include "core/logging.h"
+#include "launch/first_failure.h"
 #include "launch/gpu_choice.h"
 #include "launch/launch_check.h"
 #include "launch/rank_place.h"
@@ -30,6 +31,7 @@ launch::RankPlace describe_myself(const launch::Placement& placement, const laun
   if (slurm.launcher == launch::Launcher::srun && slurm.cpus_per_task)
     place.cpus_per_task = static_cast<int>(slurm.cpus_per_task->value);
   if (slurm.cpu_bind) place.cpu_bind = slurm.cpu_bind->value;
+  if (slurm.gpus_on_node && wanted != "cpu") place.gpus_of_slurm = static_cast<int>(slurm.gpus_on_node->value);
   place.visible = train::visible_gpus(wanted, machine);
   return place;
 }
@@ -75,7 +77,9 @@ at::Device place_ranks(comm::ProcessGroup& world, const launch::Placement& place
                         launch::placement_json(places, slurm.job_name_for_slurm()));
     return "";
   });
-  const at::Device device = train::device_of(places[static_cast<std::size_t>(placement.rank)]);
+  const launch::RankPlace& mine = places[static_cast<std::size_t>(placement.rank)];
+  if (mine.gpu >= 0) launch::name_gpu_of_failures(mine.visible[static_cast<std::size_t>(mine.gpu)].pci);
+  const at::Device device = train::device_of(mine);
   if (options.deterministic && device.is_cuda() && world.size() > 2)
     log::warning("--deterministic: NCCL adds in an order of its own, so that {} GPUs do not give the bits of one",
                  world.size());

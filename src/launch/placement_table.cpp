@@ -109,8 +109,9 @@ std::vector<std::string> placement_table(std::span<const RankPlace> places, std:
   const auto width = [&](std::string Row::*column) {
     return std::ranges::max(rows, {}, [&](const Row& row) { return (row.*column).size(); }).*column;
   };
-  std::vector<std::string> lines{
-      fmt::format("placement: {} ranks on {} node{}", places.size(), nodes.size(), nodes.size() == 1 ? "" : "s")};
+  std::vector<std::string> lines{fmt::format("placement: {} rank{} on {} node{}", places.size(),
+                                             places.size() == 1 ? "" : "s", nodes.size(),
+                                             nodes.size() == 1 ? "" : "s")};
   for (const Row& row : rows)
     lines.push_back(fmt::format("  {:<{}}  {:<{}}  {:<{}}  {:<{}}  {:<{}}  {}", row.ranks, width(&Row::ranks).size(),
                                 row.hosts, width(&Row::hosts).size(), row.local, width(&Row::local).size(), row.gpu,

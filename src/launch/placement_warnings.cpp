@@ -94,6 +94,18 @@ void warn_of_far_gpus(std::span<const RankPlace> places, std::vector<std::string
       group.who(), ranges_text(first.cpus.numa), ranges_text(first.visible[static_cast<std::size_t>(first.gpu)].numa)));
 }
 
+void warn_of_unseen_gpus(std::span<const RankPlace> places, std::vector<std::string>& warnings) {
+  Group group;
+  for (const RankPlace& place : places)
+    if (place.gpus_of_slurm > 0 && place.visible.empty()) group.add(place);
+  if (group.empty()) return;
+  warnings.push_back(
+      fmt::format("{} compute on the CPU, though Slurm gave this node {} GPUs (SLURM_GPUS_ON_NODE): the driver or this "
+                  "build cannot "
+                  "use them; --device cuda makes that an error, --device cpu says that it is meant",
+                  group.who(), group.first().gpus_of_slurm));
+}
+
 }  // namespace
 
 std::vector<std::string> placement_warnings(std::span<const RankPlace> places) {
@@ -101,6 +113,7 @@ std::vector<std::string> placement_warnings(std::span<const RankPlace> places) {
   warn_of_small_masks(places, warnings);
   warn_of_crowds(places, warnings);
   warn_of_far_gpus(places, warnings);
+  warn_of_unseen_gpus(places, warnings);
   return warnings;
 }
 

@@ -36,6 +36,7 @@ std::string to_text(const RankPlace& place) {
               {"cores", {place.cpus.cores, place.cpus.machine_cpus}},
               {"per_task", place.cpus_per_task},
               {"bind", place.cpu_bind},
+              {"slurm_gpus", place.gpus_of_slurm},
               {"gpus", gpus},
               {"gpu", place.gpu}}
       .dump(-1, ' ', false, Json::error_handler_t::replace);
@@ -52,6 +53,7 @@ RankPlace parse_rank_place(const std::string& text) {
                     .cpus = {all.at("cpus"), all.at("numa"), all.at("cores").at(0), all.at("cores").at(1)},
                     .cpus_per_task = all.at("per_task"),
                     .cpu_bind = all.at("bind"),
+                    .gpus_of_slurm = all.at("slurm_gpus"),
                     .gpu = all.at("gpu")};
     for (const Json& gpu : all.at("gpus")) place.visible.push_back({gpu.at("pci"), gpu.at("uuid"), gpu.at("numa")});
     return place;

@@ -21,8 +21,9 @@ struct RankPlace {
   int local_rank = 0, local_size = 1;  // among the ranks that share this node's memory
   std::string host;
   CpuPlace cpus;
-  int cpus_per_task = 0;          // that Slurm was asked for; 0: not known
-  std::string cpu_bind;           // SLURM_CPU_BIND; empty where it is not set
+  int cpus_per_task = 0;  // that Slurm was asked for; 0: not known
+  std::string cpu_bind;   // SLURM_CPU_BIND; empty where it is not set
+  int gpus_of_slurm = 0;  // that Slurm gave to the step on this node, where GPUs are wanted; 0: none, or not known
   std::vector<GpuPlace> visible;  // the GPUs that this rank could use, by the numbers that CUDA gives them
   int gpu = -1;                   // the chosen one among them; -1: none
 };
@@ -38,8 +39,8 @@ std::string placement_json(std::span<const RankPlace> places, const std::string&
 // rows the rest is counted.
 std::vector<std::string> placement_table(std::span<const RankPlace> places, std::size_t most_rows = 24);
 
-// What is slow though it works, each in a line that names ranks, hosts and the flag of srun to change: fewer CPUs than
-// Slurm was asked for, ranks that share too few, CPUs far from the GPU.
+// What works but is hardly meant, each in a line that names ranks, hosts and the flag of srun to change: fewer CPUs
+// than Slurm was asked for, ranks that share too few, CPUs far from the GPU, GPUs of Slurm's that no rank sees.
 std::vector<std::string> placement_warnings(std::span<const RankPlace> places);
 
 }  // namespace shoal::launch

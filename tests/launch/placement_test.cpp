@@ -123,6 +123,7 @@ TEST(RankPlace, GoesThroughTextAndBack) {
   choose_gpus(places);
   RankPlace& mine = places[1];
   mine.cpus_per_task = 4;
+  mine.gpus_of_slurm = 2;
   mine.cpu_bind = "quiet,mask_cpu:\"0x3\xff\"";
   const RankPlace back = parse_rank_place(to_text(mine));
   EXPECT_EQ(to_text(back), to_text(mine));
@@ -130,6 +131,8 @@ TEST(RankPlace, GoesThroughTextAndBack) {
   EXPECT_EQ(back.visible.at(1).numa, Numbers{1});
   EXPECT_EQ(back.gpu, 1);
   EXPECT_EQ(back.cpus.machine_cpus, 16);
+  EXPECT_EQ(back.cpus_per_task, 4);
+  EXPECT_EQ(back.gpus_of_slurm, 2);
   EXPECT_THROW(parse_rank_place("{}"), InternalError);
   EXPECT_THROW(parse_rank_place("no JSON"), InternalError);
 }
@@ -159,7 +162,7 @@ TEST(PlacementTable, EqualRanksAndNodesShareARow) {
             "  ranks  hosts             local  GPU  NUMA  CPUs\n"
             "  0-3    n[1-2] (2 nodes)  0-1    -    0-1   all 16\n");
   EXPECT_EQ(joined(placement_table(job(1, 1))),
-            "placement: 1 ranks on 1 node\n"
+            "placement: 1 rank on 1 node\n"
             "  ranks  hosts  local  GPU  NUMA  CPUs\n"
             "  0      n1     0      -    0-1   all 16\n");
 }
@@ -239,6 +242,12 @@ TEST(PlacementWarnings, GpusFarFromTheCpus) {
   for (RankPlace& place : places) place.cpus = cpus(range(8 - 8 * (place.local_rank / 2), 8));
   choose_gpus(places);
   expect_warning(places, {"ranks 0-3", "next to memory 1 alone", "next to memory 0", "--gpu-bind=closest"});
+}
+
+TEST(PlacementWarnings, GpusOfSlurmThatNoRankSees) {
+  auto places = job(1, 2);
+  for (RankPlace& place : places) place.gpus_of_slurm = 4;
+  expect_warning(places, {"ranks 0-1", "on the CPU", "4 GPUs (SLURM_GPUS_ON_NODE)", "--device cuda"});
 }
 
 }  // namespace
