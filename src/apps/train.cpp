@@ -4,9 +4,10 @@
 #include <c10/util/Exception.h>
 
 #include <exception>
-#include <new>
+#include <optional>
 #include <sstream>
 
+#include "apps/train_failure.h"
 #include "apps/train_options.h"
 #include "apps/train_placement.h"
 #include "apps/train_setup.h"
@@ -17,6 +18,7 @@
 #include "fsdp/memory_plan.h"
 #include "fsdp/mesh_check.h"
 #include "fsdp/trace_file.h"
+#include "launch/job_watch.h"
 #include "launch/stop_signal.h"
 #include "train/agreement.h"
 #include "train/device.h"
@@ -140,12 +142,16 @@ ExitCode build_and_train(const launch::Placement& placement, comm::ProcessGroup&
                                 .trace = trace ? &*trace : nullptr};
   announce(parts, options, plan);
   if (options.run.dry_run) return ExitCode::ok;
-  return train_within_memory(parts, options, plan, job);
+  return recording_failures([&] { return train_within_memory(parts, options, plan, job); });
+}
+
+std::chrono::milliseconds hang_timeout(const TrainOptions& options) {
+  return std::chrono::milliseconds(static_cast<std::int64_t>(options.job.hang_timeout * 1000));
 }
 
 // One attempt: whatever ends it is noted.
 ExitCode run(const launch::Placement& placement, comm::ProcessGroup& world, const launch::StopSignal& stop,
-             const std::vector<std::string>& arguments) {
+             const std::vector<std::string>& arguments, std::optional<launch::JobWatch>& watch) {
   std::optional<TrainOptions> given = agreed_options(world, arguments);
   if (!given) {
     log::print_result(train_help());
@@ -158,9 +164,10 @@ ExitCode run(const launch::Placement& placement, comm::ProcessGroup& world, cons
   if (!options.data.path.empty() && !options.run.dry_run) {
     if (const auto nothing_to_do = job.ends_at_once()) return *nothing_to_do;
     job.begin();
+    watch.emplace(launch::JobWatchOptions{.hang_timeout = hang_timeout(options), .attempt = job.attempt()});
   }
   try {
-    return build_and_train(placement, world, options, entry, plan, job);
+    return recording_failures([&] { return build_and_train(placement, world, options, entry, plan, job); });
   } catch (const Error& error) {
     job.ended(error.exit_code(), error.what());
     throw;
@@ -171,13 +178,13 @@ ExitCode run(const launch::Placement& placement, comm::ProcessGroup& world, cons
 }
 
 // One rank's view of the job. Errors that all ranks have are told here, while MPI can still end in good order.
-ExitCode run_session(int argc, char** argv) {
+ExitCode run_session(int argc, char** argv, std::optional<launch::JobWatch>& watch) {
   const launch::MpiSession mpi(&argc, &argv);
   // From here on a signal only leaves a note; what started before has had its chance to take it.
   const launch::StopSignal stop;
   comm::MpiProcessGroup world(MPI_COMM_WORLD);
   try {
-    return run(mpi.placement(), world, stop, {argv + 1, argv + argc});
+    return run(mpi.placement(), world, stop, {argv + 1, argv + argc}, watch);
   } catch (const train::AgreedError& error) {
     if (world.rank() == 0) {
       log::set_rank(-1);  // the text names the rank, where one is to be named
@@ -187,34 +194,14 @@ ExitCode run_session(int argc, char** argv) {
   }
 }
 
-ExitCode report_current_exception() {
-  try {
-    throw;
-  } catch (const Error& error) {
-    log::error("{}", error.what());
-    return error.exit_code();
-  } catch (const std::bad_alloc&) {
-    log::error("out of memory: use a smaller --batch-size, or more ranks");
-    return ExitCode::device;
-  } catch (const c10::OutOfMemoryError& error) {
-    log::error("the model does not fit into the GPU's memory: use more ranks, or --offload params: {}",
-               error.what_without_backtrace());
-    return ExitCode::device;
-  } catch (const c10::Error& error) {
-    log::error("{}", error.what_without_backtrace());
-  } catch (const std::exception& error) {
-    log::error("{}", error.what());
-  }
-  return ExitCode::internal;
-}
-
 }  // namespace
 }  // namespace shoal::apps
 
 int main(int argc, char** argv) {
+  std::optional<shoal::launch::JobWatch> watch;  // longer than MPI, and than what is put in order after an error
   try {
-    return static_cast<int>(shoal::apps::run_session(argc, argv));
+    return static_cast<int>(shoal::apps::run_session(argc, argv, watch));
   } catch (...) {
-    shoal::launch::abort_job(shoal::apps::report_current_exception());
+    shoal::apps::fail_job();
   }
 }

@@ -222,7 +222,10 @@ po::options_description job_options(TrainOptions& o) {
        "once stopped and saved, requeue the Slurm job: never, on-signal, on-deadline, or both with a comma (never)")  //
       ("max-requeues", value(o.job.max_requeues, "N"), "of one job (20)")                                             //
       ("max-no-progress", value(o.job.max_no_progress, "N"),
-       "attempts of a job in a row without a new step, after which it ends with exit code 21; 0: any number (3)");
+       "attempts of a job in a row without a new step, after which it ends with exit code 21; 0: any number (3)")  //
+      ("hang-timeout", value(o.job.hang_timeout, "S"),
+       "seconds in which some rank does not get on, after which it is told where each rank is, and the job ends with "
+       "exit code 20; 0: never (600)");
   return d;
 }
 
@@ -231,15 +234,16 @@ po::options_description run_options(TrainOptions& o) {
   d.add_options()                                                                               //
       ("seed", value(o.run.seed, "N"), "of initial weights, order of samples and dropout (1)")  //
       ("deterministic", po::bool_switch(&o.run.deterministic),
-       "bit-equal losses and weights on 1, 2, 4, ... ranks; one thread a rank unless --threads is given")     //
-      ("device", value(o.run.device, "NAME"), "auto, cpu, cuda (auto)")                                       //
-      ("threads", value(o.run.threads, "N"), "threads of a rank (its share of the node's cores)")             //
-      ("collective-timeout", value(o.run.collective_timeout, "S"), "seconds to wait for another rank (600)")  //
-      ("log-every", value(o.run.log_every, "N"), "steps between lines of progress (10)")                      //
-      ("trace", path_value(o.run.trace), "write what ran when, for chrome://tracing and Perfetto")            //
-      ("quiet", po::bool_switch(&o.run.quiet), "results, warnings and errors alone")                          //
-      ("dry-run", po::bool_switch(&o.run.dry_run), "check everything, train and write nothing")               //
-      ("config", po::value<std::string>()->value_name("FILE"), "more options, as lines of name = value")      //
+       "bit-equal losses and weights on 1, 2, 4, ... ranks; one thread a rank unless --threads is given")  //
+      ("device", value(o.run.device, "NAME"), "auto, cpu, cuda (auto)")                                    //
+      ("threads", value(o.run.threads, "N"), "threads of a rank (its share of the node's cores)")          //
+      ("collective-timeout", value(o.run.collective_timeout, "S"),
+       "seconds to wait for another rank (60 more than --hang-timeout)")                                  //
+      ("log-every", value(o.run.log_every, "N"), "steps between lines of progress (10)")                  //
+      ("trace", path_value(o.run.trace), "write what ran when, for chrome://tracing and Perfetto")        //
+      ("quiet", po::bool_switch(&o.run.quiet), "results, warnings and errors alone")                      //
+      ("dry-run", po::bool_switch(&o.run.dry_run), "check everything, train and write nothing")           //
+      ("config", po::value<std::string>()->value_name("FILE"), "more options, as lines of name = value")  //
       ("help", "show this and stop");
   return d;
 }

@@ -124,7 +124,7 @@ class Leaving final : public Error {
 // Throws Leaving where leave_with() was called with another code than that of success.
 inline void leave_if_asked() {
   if (const std::int32_t code = slot().leaving.load(std::memory_order_relaxed); code > 0) [[unlikely]]
-    throw Leaving(static_cast<ExitCode>(code), "this process was told to end");
+    throw Leaving(static_cast<ExitCode>(code), "the watch has ended this attempt; its first failure tells why");
 }
 
 // Fills in who this process is and makes `shared` its slot from now on, with what the old one said; null: memory of its

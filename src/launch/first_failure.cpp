@@ -28,7 +28,7 @@ constexpr std::size_t kPathBytes = 4096, kRecordBytes = 16384;
 // Made ready ahead: nothing of this may be computed in a handler of signals.
 struct Ready {
   std::array<char, kPathBytes> file{}, draft{};
-  std::array<char, 512> host{}, gpu{};
+  std::array<char, 512> host{}, gpu{'"', '"'};
   int attempt = 0;
 };
 Ready g_ready;
@@ -111,9 +111,12 @@ void keep_failures_in(const std::filesystem::path& file, const FailureContext& c
   if (!keep(name, g_ready.file) || !keep(draft, g_ready.draft))
     throw IoError("{}: the name is too long for a record of failures", name);
   if (!keep(as_json(context.host), g_ready.host)) keep("\"?\"", g_ready.host);
-  if (!keep(as_json(context.gpu), g_ready.gpu)) keep("\"?\"", g_ready.gpu);
   g_ready.attempt = context.attempt;
   g_is_ready = true;
+}
+
+void name_gpu_of_failures(const std::string& gpu) {
+  if (!keep(as_json(gpu), g_ready.gpu)) keep("\"?\"", g_ready.gpu);
 }
 
 bool record_failure(int exit_code, const std::string& reason) noexcept {

@@ -12,12 +12,13 @@ namespace shoal::launch {
 struct FailureContext {
   int attempt = 0;
   std::string host;
-  std::string gpu;  // of this rank; empty: none, or not known yet
 };
 
 // From now on failures go to `file`, in a folder that exists; empty: nowhere. Its fields are those of FailureRecord in
 // launch/run_records.h, and what the rank was doing.
 void keep_failures_in(const std::filesystem::path& file, const FailureContext& context);
+// The GPU that this rank computes on, which is in its record from now on.
+void name_gpu_of_failures(const std::string& gpu);
 
 // Writes the record unless there is one; true: this is the first. Gives the system no time to write it to a disk, since
 // the process is about to end. From any thread.

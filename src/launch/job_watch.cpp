@@ -19,6 +19,7 @@
 namespace shoal::launch {
 namespace {
 
+constexpr int kReportsKept = 10;                   // attempts
 constexpr std::chrono::milliseconds kPeriod{100};  // short, since the death of a rank may be followed by that of all
 
 struct Home {
@@ -48,16 +49,18 @@ void record_silent_end(const RunAttempt& now) {
   if (last == attempts.rend() || last->state != RunState::running) return;
   const auto seen = last_seen(now.directory.where(), last->attempt);
   FailureRecord record{.attempt = last->attempt, .rank = kNobody, .time = last->started, .exit_code = kUnknown};
-  record.reason = fmt::format("ended without a word (all of it was killed, or its nodes failed); {}",
-                              seen ? *seen : "it left no report of what its ranks were doing");
+  record.reason =
+      fmt::format("left no word of its end (all of it was killed, its nodes failed, or it runs on cut off); {}",
+                  seen ? *seen : "it left no report of what its ranks were doing");
   if (create_text_file(now.directory.first_failure(last->attempt), format(record)))
     log::info("attempt {} {}", record.attempt, record.reason);
 }
 
 // What is missing for a reason that is none of this job's must not keep it from training.
-void record_silent_end_if_possible(const RunAttempt& now) {
+void look_back(const RunAttempt& now) {
   try {
     record_silent_end(now);
+    forget_reports_before(now.directory.where(), now.number - kReportsKept);
   } catch (const Error& error) {
     log::warning("{}", error.what());
   }
@@ -78,14 +81,14 @@ HangWatchOptions hang_options(const JobWatchOptions& options, int node) {
 
 }  // namespace
 
-JobWatch::JobWatch(const JobWatchOptions& options) : options_(options) {
+JobWatch::JobWatch(const JobWatchOptions& options) {
   const int node = node_.slots()[0]->rank;
-  HangWatchOptions hang = hang_options(options_, node);
+  HangWatchOptions hang = hang_options(options, node);
   const bool many_nodes = std::any_of(hang.nodes.begin(), hang.nodes.end(), [](int of_rank) { return of_rank != 0; });
-  if (!options_.attempt && many_nodes && options_.hang_timeout.count() > 0)
+  if (!options.attempt && many_nodes && options.hang_timeout.count() > 0)
     log::info("no run directory (--run-dir): a hang will be told by each node for its own ranks");
-  set_gpu("");
-  if (options_.attempt && activity::slot().rank == 0) record_silent_end_if_possible(*options_.attempt);
+  keep_failures_in(hang.first_failure, {.attempt = hang.attempt, .host = host_name()});
+  if (options.attempt && activity::slot().rank == 0) look_back(*options.attempt);
   hangs_.emplace(node_.slots(), node_.own(), std::move(hang));
   watch_.emplace(kPeriod, [this](const std::string& line) { leave_now(hangs_->exit_code(), line); });
   watch_->add(*hangs_);
@@ -93,11 +96,5 @@ JobWatch::JobWatch(const JobWatchOptions& options) : options_(options) {
 }
 
 JobWatch::~JobWatch() { activity::leave_with(static_cast<int>(ExitCode::ok)); }
-
-void JobWatch::set_gpu(const std::string& gpu) {
-  if (options_.attempt)
-    keep_failures_in(options_.attempt->directory.first_failure(options_.attempt->number),
-                     {.attempt = options_.attempt->number, .host = host_name(), .gpu = gpu});
-}
 
 }  // namespace shoal::launch

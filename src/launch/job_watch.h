@@ -4,7 +4,6 @@
 
 #include <chrono>
 #include <optional>
-#include <string>
 
 #include "core/watch.h"
 #include "launch/hang_watch.h"
@@ -28,11 +27,7 @@ class JobWatch {
   JobWatch(const JobWatch&) = delete;
   JobWatch& operator=(const JobWatch&) = delete;
 
-  // For records: the GPU that this rank has chosen.
-  void set_gpu(const std::string& gpu);
-
  private:
-  JobWatchOptions options_;
   NodeSlots node_;
   std::optional<HangWatch> hangs_;
   std::optional<Watch> watch_;  // the last member: its thread uses the others

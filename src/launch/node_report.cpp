@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <chrono>
 #include <nlohmann/json.hpp>
+#include <string_view>
+#include <system_error>
 
 #include "core/error.h"
 #include "core/file_io.h"
@@ -99,6 +102,20 @@ std::optional<std::string> last_seen(const fs::path& where, int attempt) {
   if (all.empty()) return std::nullopt;
   const std::chrono::sys_seconds when{std::chrono::seconds(static_cast<std::int64_t>(latest))};
   return fmt::format("last seen at {:%Y-%m-%d %H:%M:%S} UTC: {}", fmt::gmtime(when), describe(std::move(all)));
+}
+
+void forget_reports_before(const fs::path& where, int attempt) noexcept {
+  constexpr std::string_view kMark = ".attempt-";
+  std::error_code error, none;
+  for (fs::directory_iterator file(where, error), end; !error && file != end; file.increment(error)) {
+    const std::string name = file->path().filename().string();
+    const std::size_t mark = name.find(kMark);
+    if (mark == std::string::npos) continue;
+    const char* const digits = name.data() + mark + kMark.size();
+    int number = 0;
+    if (std::from_chars(digits, name.data() + name.size(), number).ec == std::errc() && number < attempt)
+      fs::remove(file->path(), none);
+  }
 }
 
 }  // namespace shoal::launch

@@ -26,4 +26,7 @@ std::filesystem::path node_report_file(const std::filesystem::path& where, int n
 // One line about what the ranks of an attempt were last seen doing; nothing where there are no reports of it.
 std::optional<std::string> last_seen(const std::filesystem::path& where, int attempt);
 
+// Removes the reports and strikes of attempts before that one, as far as the system allows.
+void forget_reports_before(const std::filesystem::path& where, int attempt) noexcept;
+
 }  // namespace shoal::launch

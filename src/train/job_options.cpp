@@ -29,6 +29,8 @@ void check_job(const JobOptions& options) {
               options.max_no_progress);
   SHOAL_CHECK(std::isfinite(options.time_margin) && options.time_margin >= 0, OptionError,
               "--time-margin must be a number of seconds >= 0, not {}", options.time_margin);
+  SHOAL_CHECK(options.hang_timeout == 0 || (options.hang_timeout >= 1 && options.hang_timeout < 1e7), OptionError,
+              "--hang-timeout must be a number of seconds >= 1, or 0 for none, not {}", options.hang_timeout);
 }
 
 }  // namespace shoal::train

@@ -15,6 +15,7 @@ struct JobOptions {
   int max_no_progress = 3;        // attempts of a job in a row that came no step further; 0: any number
   std::string time_limit = "0";   // as sbatch takes it, from the program's start; 0: none but Slurm's
   double time_margin = 60;        // seconds that stay between the saved checkpoint and the limit
+  double hang_timeout = 600;      // seconds in which nothing moves on some rank; 0: any number
 };
 
 struct TrainOptions;

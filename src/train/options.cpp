@@ -92,6 +92,11 @@ void check_run(const RunOptions& run) {
               "--device takes auto, cpu or cuda, not '{}'", run.device);
 }
 
+void complete_collective_timeout(TrainOptions& options) {
+  constexpr double kMinute = 60, kWithoutWatch = 600;
+  options.run.collective_timeout = options.job.hang_timeout > 0 ? options.job.hang_timeout + kMinute : kWithoutWatch;
+}
+
 void complete_run(TrainOptions& options) {
   RunOptions& run = options.run;
   if (run.epochs > 0) return;
@@ -181,8 +186,9 @@ void complete_and_check(TrainOptions& options) {
   check_batch(options.batch);
   check_optimizer(options.optimizer);
   check_sharding(options.sharding);
-  check_run(options.run);
   check_job(options.job);
+  if (options.run.collective_timeout == RunOptions::kAMinuteMore) complete_collective_timeout(options);
+  check_run(options.run);
   SHOAL_CHECK(!options.data.path.empty() || options.run.print_model, OptionError,
               "--data is missing: it names the folder with the training data");
   options.batch.deterministic = options.run.deterministic;

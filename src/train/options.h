@@ -96,8 +96,9 @@ struct RunOptions {
   std::int64_t seed = 1;
   std::int64_t log_every = 10;  // steps
   std::string device = "auto";
-  int threads = 0;                  // 0: the rank's share of the node's cores
-  double collective_timeout = 600;  // seconds
+  int threads = 0;                            // 0: the rank's share of the node's cores
+  static constexpr double kAMinuteMore = -1;  // than the hang timeout, which has more to say
+  double collective_timeout = kAMinuteMore;   // seconds
   bool deterministic = false;
   std::filesystem::path trace;  // empty: none
   bool print_model = false, dry_run = false, quiet = false;

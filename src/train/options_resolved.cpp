@@ -105,6 +105,7 @@ NamedValues run_options(const TrainOptions& o) {
           {"max-no-progress", text(o.job.max_no_progress)},
           {"time-limit", o.job.time_limit},
           {"time-margin", text(o.job.time_margin)},
+          {"hang-timeout", text(o.job.hang_timeout)},
           {"seed", text(o.run.seed)},
           {"deterministic", on_or_off(o.run.deterministic)},
           {"device", o.run.device},

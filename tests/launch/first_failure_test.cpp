@@ -56,7 +56,8 @@ class FirstFailure : public ::testing::Test {
       activity::name_units(std::vector<std::string>{"(root)", "h.6"});
       activity::begin_step(12);
       activity::enter(Operation::backward, 1);
-      keep_failures_in(file(), {.attempt = 3, .host = "n7", .gpu = "cuda:1"});
+      keep_failures_in(file(), {.attempt = 3, .host = "n7"});
+      name_gpu_of_failures("0000:1b:00.0");
       record_crashes();
       if (std::freopen("/dev/null", "w", stderr) == nullptr) _exit(99);
       act();
@@ -77,7 +78,7 @@ TEST_F(FirstFailure, SaysWhoWhereWhenAndWhy) {
   EXPECT_EQ(record.attempt, 3);
   EXPECT_EQ(record.rank, 2);
   EXPECT_EQ(record.host, "n7");
-  EXPECT_EQ(record.gpu, "cuda:1");
+  EXPECT_EQ(record.gpu, "0000:1b:00.0");
   EXPECT_EQ(record.exit_code, 7);
   EXPECT_EQ(record.reason, "quote \" backslash \\ line\nend \xc3\xa9 \xef\xbf\xbd");
   EXPECT_GE(record.time, before);

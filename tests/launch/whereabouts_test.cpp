@@ -132,6 +132,13 @@ TEST(NodeReport, TheLastAttemptIsDescribedByItsOwnReportsAlone) {
   write_text_file(node_report_file(where, 3, 1), "half a rep");
   EXPECT_EQ(last_seen(where, 1),
             "last seen at 2026-11-30 00:53:25 UTC: ranks 0,1 on hosts n[1-2] are in forward of unit 1 'a', step 12");
+  write_text_file(where / "strike.attempt-000001", "");
+  write_text_file(where / "notes of the user", "");
+  forget_reports_before(where, 2);
+  EXPECT_EQ(last_seen(where, 1), std::nullopt);
+  EXPECT_NE(last_seen(where, 2), std::nullopt);
+  EXPECT_FALSE(std::filesystem::exists(where / "strike.attempt-000001"));
+  EXPECT_TRUE(std::filesystem::exists(where / "notes of the user"));
   std::filesystem::remove_all(where);
 }
 

@@ -45,6 +45,20 @@ TEST(Options, ComeFromTheModel) {
   EXPECT_EQ(options.checkpoint.output, "checkpoints/mnist-net/mnist-net.h5");
 }
 
+TEST(Options, AHangIsToldBeforeACollectiveGivesUp) {
+  const auto collective_timeout = [](double hang, double given) {
+    TrainOptions options = good_options();
+    options.job.hang_timeout = hang;
+    if (given > 0) options.run.collective_timeout = given;
+    complete_and_check(options);
+    return options.run.collective_timeout;
+  };
+  EXPECT_EQ(collective_timeout(600, 0), 660);
+  EXPECT_EQ(collective_timeout(5, 0), 65);
+  EXPECT_EQ(collective_timeout(0, 0), 600);
+  EXPECT_EQ(collective_timeout(600, 3), 3);
+}
+
 TEST(Options, MaxStepsAloneLiftsTheLimitOfEpochs) {
   TrainOptions options = good_options();
   options.run.max_steps = 5;
@@ -68,6 +82,8 @@ TEST(Options, WrongOnesAreNamed) {
   expect_complaint("--threads", [](auto& o) { o.run.threads = -2; });
   expect_complaint("--device", [](auto& o) { o.run.device = "tpu"; });
   expect_complaint("--collective-timeout", [](auto& o) { o.run.collective_timeout = 0; });
+  expect_complaint("--hang-timeout", [](auto& o) { o.job.hang_timeout = 0.5; });
+  expect_complaint("--hang-timeout", [](auto& o) { o.job.hang_timeout = -1; });
   expect_complaint("--batch-size", [](auto& o) { o.batch.batch_size = -1; });
   expect_complaint("--accumulate", [](auto& o) { o.batch.accumulate = -1; });
   expect_complaint("--test-batch-size", [](auto& o) { o.data.test_batch_size = -1; });
