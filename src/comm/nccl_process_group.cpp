@@ -1,6 +1,5 @@
 #include "comm/nccl_process_group.h"
 
-#include <cstdlib>
 #include <exception>
 #include <span>
 #include <thread>
@@ -15,14 +14,14 @@
 #include "core/logging.h"
 #include "core/timer.h"
 #include "core/watch.h"
+#include "launch/first_failure.h"
 
 namespace shoal::comm {
 namespace {
 
+// The main thread may be inside a driver that waits forever.
 void end_process(const std::string& trouble) {
-  log::error("{}", trouble);
-  // The main thread may be inside a driver that waits forever, so nothing is put in order first.
-  std::_Exit(static_cast<int>(ExitCode::communication));
+  launch::leave_now(static_cast<int>(ExitCode::communication), trouble);
 }
 
 // Rare enough to cost nothing, often enough to end a job within seconds of a rank's death.
