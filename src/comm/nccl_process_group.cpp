@@ -20,9 +20,7 @@ namespace shoal::comm {
 namespace {
 
 // The main thread may be inside a driver that waits forever.
-void end_process(const std::string& trouble) {
-  launch::leave_now(static_cast<int>(ExitCode::communication), trouble);
-}
+void end_process(const std::string& trouble) { launch::leave_now(static_cast<int>(ExitCode::communication), trouble); }
 
 // Rare enough to cost nothing, often enough to end a job within seconds of a rank's death.
 constexpr std::chrono::milliseconds kWatchPeriod{250}, kNeighbourPatience{3000};
