@@ -69,7 +69,9 @@ start_process() {
     echo "$pid $(start_time_of "$pid") $role" >>"$processes_file"
     exec setsid "$@" </dev/null >>"$logs/$role.log" 2>&1 9>&-
   ) &
+  local started=$!
   disown
+  until grep -q "^$started " "$processes_file"; do sleep 0.01; done
 }
 
 # pid_of ROLE: of the one that runs; nothing and failure where none does.

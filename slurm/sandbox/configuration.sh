@@ -79,8 +79,9 @@ write_configuration() {
   sed 's/^hosts:.*/hosts: files/' /etc/nsswitch.conf >"$etc/nsswitch.conf"
   # Without it steps of four nodes fail: PMIx makes its folder in a place that all nodes of this machine share.
   echo "PMIxCliTmpDirBase=/dev/shm" >"$etc/mpi.conf"
-  # slurmd looks at cgroups even where no plug-in asks for them; it must not ask systemd, which may not be there.
-  printf 'CgroupAutomount=no\n' >"$etc/cgroup.conf"
+  # slurmd looks which version of cgroups the machine has even where no plug-in of ours uses them, and ends where it
+  # cannot tell. Told this one it looks at nothing.
+  printf 'CgroupPlugin=cgroup/v1\nCgroupAutomount=no\n' >"$etc/cgroup.conf"
   dd if=/dev/urandom of="$etc/munge.key" bs=1024 count=1 status=none
   chmod 600 "$etc/munge.key"
 }

@@ -66,6 +66,13 @@ class LaunchTest(cluster.LiveTest):
         self.assertIn("fuse.glusterfs", cluster.on_node("n4", "findmnt", "--noheadings", "--target", volume))
         self.assertFalse(os.listdir(STATE / "volume"), "it was written beside the volume, not on it")
 
+    def test_preflight_of_the_allocation(self):
+        job = self.submit("preflight.sbatch", [f"preflight=(--checkpoint-dir {self.folder}/ck --size 1)", "mpi=pmix",
+                                               "site=ethernet"], nodes=3, ntasks_per_node=1, cpus_per_task=1)
+        self.assertEqual(job.wait_for_end(), "COMPLETED", job.log())
+        for name in job.show()["NodeList"], "n1", "n2", "n3":
+            self.assertIn(name, job.log())
+
     def test_the_wrong_mpi_is_named(self):
         result = self.srun("--nodes=2", "--ntasks=4", "--mpi=none", check=False)
         self.assertNotEqual(result.returncode, 0)

@@ -15,6 +15,7 @@ case $1 in
     [[ -n $(command -v apt-get) ]] || skip "a sandbox needs Debian"
     missing=$("$tools/install" --missing)
     [[ -z $missing ]] || skip "packages are missing (slurm/sandbox/install): ${missing//$'\n'/ }"
+    unshare --mount --uts --net --pid --fork true 2>/dev/null || skip "root may not make namespaces here"
     options=(--cpus 8)
     if [[ -z $("$tools/install" --missing --glusterfs) && -c /dev/fuse ]]; then options+=(--glusterfs); fi
     "$tools/down" --purge  # what a run that was killed has left
