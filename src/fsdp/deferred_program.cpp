@@ -125,8 +125,10 @@ void DeferredProgram::keep_results(const Call& call, const std::vector<at::Tenso
   }
 }
 
-// Whoever had the values in it may have kept them, or taken its memory over.
-bool DeferredProgram::is_spare() const { return spare_ && spare_.use_count() == 1 && spare_.data() != nullptr; }
+// Whoever had the values in it may have kept them, or taken its memory over, which leaves the address but no owner.
+bool DeferredProgram::is_spare() const {
+  return spare_ && spare_.use_count() == 1 && spare_.data_ptr().get_context() != nullptr;
+}
 
 const c10::Storage& DeferredProgram::live_storage(int number, Live& live) const {
   if (const auto known = live.find(number); known != live.end()) return known->second;

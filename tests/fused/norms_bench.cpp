@@ -59,8 +59,9 @@ TEST(NormBench, DISABLED_Norms) {
 
 TEST(NormBench, DISABLED_SwiGlu) {
   SHOAL_SKIP_WITHOUT_GPU();
-  const auto options = at::TensorOptions(at::kCUDA).dtype(at::kBFloat16).requires_grad(true);
-  const Tensor gate = at::randn({4096, 14336}, options), up = at::randn({4096, 14336}, options);
+  const auto options = at::TensorOptions(at::kCUDA).dtype(at::kBFloat16);
+  const Tensor gate = at::randn({4096, 14336}, options).requires_grad_();
+  const Tensor up = at::randn({4096, 14336}, options).requires_grad_();
   report("swiglu of 4096 x 14336, forward", gate, 3, [&] {
     const torch::NoGradGuard no_grad;
     (void)fused::swiglu(gate, up);

@@ -46,6 +46,17 @@ std::vector<std::pair<std::string, Tensor>> leaves(const NormInputs& in) {
   return {{"x", in.x}, {"y", in.y}, {"weight", in.weight}, {"bias", in.bias}};
 }
 
+// For a message: the first numbers of both.
+std::string beginning_of(const Tensor& got, const Tensor& wanted) {
+  std::string text = ":";
+  for (const Tensor& values : {got, wanted}) {
+    const Tensor first = values.detach().to(at::kCPU, at::kDouble).flatten().slice(0, 0, 4).contiguous();
+    for (std::int64_t i = 0; i < first.numel(); ++i) text += fmt::format(" {}", first.data_ptr<double>()[i]);
+    text += ";";
+  }
+  return text;
+}
+
 // Gradients of the same leaves, of which some may be undefined in both.
 void expect_gradients(const NormInputs& got, const NormInputs& expected, double bound) {
   const auto a = leaves(got), b = leaves(expected);
@@ -55,7 +66,7 @@ void expect_gradients(const NormInputs& got, const NormInputs& expected, double 
     ASSERT_EQ(grad.defined(), wanted.defined()) << a[i].first;
     if (!grad.defined()) continue;
     EXPECT_EQ(grad.scalar_type(), a[i].second.scalar_type());
-    EXPECT_LE(relative_error(grad, wanted), bound) << "gradient of " << a[i].first;
+    EXPECT_LE(relative_error(grad, wanted), bound) << "gradient of " << a[i].first << beginning_of(grad, wanted);
   }
 }
 
@@ -123,7 +134,7 @@ TEST(NormOperators, SecondDerivativesAreRefused) {
 double output_bound(at::ScalarType type) { return type == at::kFloat ? 1e-6 : type == at::kHalf ? 4e-4 : 3e-3; }
 
 // The sum is rounded before it is normed, so what is normed is compared with the norm of the rounded sum.
-void expect_close_to_exact(const NormCase& c, const NormInputs& in) {
+void expect_close_to_exact(const NormCase& c, const NormInputs& in, double gradient_bound = 5) {
   SCOPED_TRACE(c.name());
   poison_gpu_memory();
   const NormOutputs got = fused_norm(c, in);
@@ -140,7 +151,7 @@ void expect_close_to_exact(const NormCase& c, const NormInputs& in) {
   if (c.add) normed_sum.mutable_grad() += grads.sum.to(at::kDouble);
   truth.x.mutable_grad() = normed_sum.grad();
   if (c.add) truth.y.mutable_grad() = normed_sum.grad();
-  expect_gradients(in, truth, 5 * output_bound(c.type));
+  expect_gradients(in, truth, gradient_bound * output_bound(c.type));
 }
 
 TEST(NormKernels, AgreeWithFloat64) {
@@ -159,7 +170,8 @@ TEST(NormKernels, ARowOfOneNumberAndNoRowsAtAll) {
   SHOAL_SKIP_WITHOUT_GPU();
   for (const NormCase& c : both_norms(0, 768, at::kBFloat16)) expect_close_to_exact(c, norm_inputs(c, at::kCUDA));
   const NormCase layer{.centred = true, .add = true, .rows = 5, .width = 1};
-  expect_close_to_exact(layer, norm_inputs(layer, at::kCUDA));
+  // What is subtracted from a gradient here is all of it, and 1/std is 316: a rounding is left, times that.
+  expect_close_to_exact(layer, norm_inputs(layer, at::kCUDA), 30);
 }
 
 TEST(NormKernels, WorkWhereRowsAndWeightsBeginAnywhere) {
