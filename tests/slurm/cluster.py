@@ -1,5 +1,6 @@
-"""The live tests' view of a sandbox's Slurm: jobs made of the job scripts of slurm/, as a user edits them, and waits that
-end. Nothing in here knows a scenario."""
+"""The live tests' view of a sandbox's Slurm: jobs made of the job scripts of slurm/, as a user edits them, and waits
+that end. Nothing in here knows a scenario."""
+import json
 import os
 import pathlib
 import re
@@ -90,6 +91,12 @@ class Job:
         """What Slurm knows of it, by Slurm's names."""
         text = run("scontrol", "show", "job", "--oneliner", self.number, timeout=20).output.splitlines()[0]
         return dict(re.findall(r"(\w+)=(\S*)", text))
+
+    def states_of_tasks(self):
+        """Of an array: the state of each task that Slurm has made a job of; the rest is one line with their list."""
+        lines = run("scontrol", "show", "job", "--oneliner", self.number, timeout=20).output.splitlines()
+        fields = [dict(re.findall(r"(\w+)=(\S*)", line)) for line in lines]
+        return {field["ArrayTaskId"]: field["JobState"] for field in fields}
 
     @property
     def state(self):
@@ -190,6 +197,11 @@ class LiveTest(unittest.TestCase):
         for match in re.finditer(r"(?m)^dataset: (.*)\n(\d+) differences", result.output):
             self.assertEqual(match.group(2), "0", match.group(1))
         self.assertNotRegex(result.output, "(?i)not comparable|only in|^ +x +$")
+
+    def attempts(self, checkpoints="ck"):
+        """The records of the run's attempts, the first one first."""
+        folder = self.folder / checkpoints / "run/attempts"
+        return [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]
 
     def steps_of(self, folder):
         """The steps whose checkpoints were committed."""

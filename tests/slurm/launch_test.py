@@ -23,8 +23,8 @@ class LaunchTest(cluster.LiveTest):
 
     def test_two_nodes_of_two_ranks_and_its_conversion(self):
         job = self.train(nodes=2, ntasks_per_node=2, train=["--max-steps", "20"])
-        convert = self.submit("convert.sbatch", [f"checkpoint={self.folder}/ck", f"output={self.folder}/one.h5", "site="],
-                              options=[f"--dependency=afterok:{job.number}"], cpus_per_task=1)
+        lines = [f"checkpoint={self.folder}/ck", f"output={self.folder}/one.h5", "site="]
+        convert = self.submit("convert.sbatch", lines, options=[f"--dependency=afterok:{job.number}"], cpus_per_task=1)
         self.check_run(job, 4, 20)
         self.assertIn("site ethernet: NCCL_SOCKET_IFNAME=^docker,lo,veth", job.log())
         self.assertEqual(convert.wait_for_end(), "COMPLETED", convert.log())

@@ -16,31 +16,34 @@ class RequeueTest(cluster.LiveTest):
         straight = self.train(checkpoints="straight", train=["--max-steps", "300"], **size)
         job = self.requeued(train=["--max-steps", "300", "--requeue", "on-signal"], **size)
         run("scancel", "--signal=USR1", job.number)
-        job.wait_for_log("exit code 75")
-        stopped = self.steps_of(self.folder / "ck")[-1]
-        self.assertLess(stopped, 300, "the signal came too late to stop anything")
+        job.wait_for_log(r"start 2\n")
         self.assertEqual(job.wait_for_end(), "COMPLETED", job.log())
         self.assertEqual(job.restarts, 1)
-        self.assertRegex(job.log(), rf"(?s)start 1\n.*step_{stopped:08d}.*start 2\n.*step_{stopped:08d}.*done")
+        first, second = self.attempts()
+        self.assertEqual((first["exit_code"], first["requeued"], second["exit_code"]), (75, True, 0))
+        self.assertEqual(second["start_step"], first["end_step"])
+        self.assertIn(first["end_step"], range(20, 300), "the signal has stopped nothing")
         self.assertEqual(straight.wait_for_end(), "COMPLETED", straight.log())
         self.assert_same_weights(self.folder / "straight/gpt2-tiny.h5", self.folder / "ck/gpt2-tiny.h5")
 
     def preempted(self, partition):
         job = self.requeued(partition=partition, nodes=1, ntasks_per_node=2, nodelist="n1",
                             train=["--max-steps", "400", "--checkpoint-every", "10", "--requeue", "on-signal"])
-        urgent = run("sbatch", "--parsable", "--partition=urgent", "--nodelist=n1", "--exclusive", "--output=urgent.log",
-                     "--wrap=sleep 1", cwd=self.folder).output.strip()
+        urgent = run("sbatch", "--parsable", "--partition=urgent", "--nodelist=n1", "--exclusive",
+                     "--output=urgent.log", "--wrap=sleep 1", cwd=self.folder).output.strip()
         self.jobs.append(cluster.Job(urgent, self.folder))
         self.assertEqual(self.jobs[-1].wait_for_end(), "COMPLETED")
         self.assertEqual(job.wait_for_end(), "COMPLETED", job.log())
         self.assertEqual(job.restarts, 1)
-        self.assertIn("start 2", job.log())
         self.assertEqual(self.steps_of(self.folder / "ck")[-1], 400)
-        return job
+        first, second = self.attempts()
+        self.assertGreaterEqual(second["start_step"], 20)
+        return first, second
 
     def test_preemption_with_grace_saves_first(self):
-        job = self.preempted("graceful")
-        self.assertRegex(job.log(), "(?s)exit code 75.*start 2")
+        first, second = self.preempted("graceful")
+        self.assertEqual((first["exit_code"], first["requeued"]), (75, True))
+        self.assertEqual(second["start_step"], first["end_step"])
 
     def test_preemption_without_grace_goes_on_from_the_last_checkpoint(self):
         self.preempted("preemptible")
@@ -55,18 +58,21 @@ class RequeueTest(cluster.LiveTest):
 
     def test_links_of_a_chain_stop_where_the_run_is_done(self):
         size = {"nodes": 1, "ntasks_per_node": 2}
-        chain = self.train("chain.sbatch", array="1-4%1", train=["--max-steps", "200"], **size)
+        chain = self.train("chain.sbatch", array="1-4%1", output="chain-%A_%a.log", train=["--max-steps", "200"],
+                           **size)
         chain.wait_for_step(20)
         run("scancel", "--signal=USR1", f"{chain.number}_1")
-        chain.wait_for_log("(?s)start 1\n.*start 1\n.*the run is done: cancels the links")
-        self.assertEqual(chain.wait_for_end(), "COMPLETED")  # the first link: it has done its part
-        states = run("squeue", "--noheader", "--states=all", f"--jobs={chain.number}", "--format=%K %T").output
-        cluster.wait_until(lambda: "RUNNING" not in run("squeue", "--noheader", "--format=%T").output, states)
+        chain.wait_for_log("the run is done: cancels the links that wait")
+        ended = {"COMPLETED", "CANCELLED"}
+        cluster.wait_until(lambda: set(chain.states_of_tasks().values()) <= ended, chain.states_of_tasks)
+        self.assertEqual([chain.states_of_tasks()[link] for link in ("1", "2")], ["COMPLETED"] * 2)
+        self.assertIn("CANCELLED", chain.states_of_tasks().values())
+        self.assertEqual([attempt["exit_code"] for attempt in self.attempts()], [75, 0])
         self.assertEqual(self.steps_of(self.folder / "ck")[-1], 200)
         late = self.train("chain.sbatch", train=["--max-steps", "200"], **size)
         self.assertEqual(late.wait_for_end(), "COMPLETED", late.log())
         self.assertIn("nothing is left for this link", late.log())
-        self.assertNotIn("srun", late.log())
+        self.assertEqual(len(self.attempts()), 2)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The sandbox as a tool: what its commands do and refuse, that two do not meet, and that nothing is stopped which it did
-not start."""
+"""The sandbox as a tool: what its commands do and refuse, that two do not meet, and that nothing is stopped which it
+did not start."""
 import os
 import pathlib
 import subprocess

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The scripts of slurm/ without a Slurm: shellcheck finds nothing, users edit between two marks and nowhere else, srun is
-called as it must be, and site profiles are read as data. scripts_test.py FOLDER"""
+"""The scripts of slurm/ without a Slurm: shellcheck finds nothing, users edit between two marks and nowhere else, srun
+is called as it must be, and site profiles are read as data. scripts_test.py FOLDER"""
 import os
 import pathlib
 import re
@@ -15,15 +15,15 @@ JOBS = sorted(FOLDER.glob("*.sbatch"))
 SITES = sorted((FOLDER / "sites").glob("*.conf"))
 
 
-def in_a_job(script, folder=FOLDER, **environment):
+def in_a_job(script, **environment):
     """Runs lines of bash after job.sh as in a job, with srun replaced by echo."""
     with tempfile.TemporaryDirectory() as scratch:
         srun = pathlib.Path(scratch, "srun")
         srun.write_text('#!/bin/sh\necho "SRUN $*"\n')
         srun.chmod(0o755)
-        result = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=60,
-                                env={"PATH": f"{scratch}:{os.environ['PATH']}", "SLURM_JOB_ID": "7", "JOB": f"{folder}/job.sh",
-                                     **environment})
+        path = f"{scratch}:{os.environ['PATH']}"
+        result = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=60, env={
+            "PATH": path, "SLURM_JOB_ID": "7", "JOB": f"{FOLDER}/job.sh", **environment})
     return result.returncode, result.stdout + result.stderr
 
 
