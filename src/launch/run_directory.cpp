@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <optional>
 #include <system_error>
 
@@ -24,10 +25,24 @@ std::optional<int> number_of(const std::string& name) {
   return number;
 }
 
+// What replace_text_file() leaves where it is killed. What cannot be removed, or not looked at, does no harm.
+void remove_leftovers(const fs::path& folder) {
+  constexpr std::chrono::hours kOld{1};
+  std::error_code ignored;
+  for (fs::directory_iterator files(folder, ignored); !ignored && files != fs::directory_iterator();
+       files.increment(ignored)) {
+    std::error_code unknown;
+    const bool is_draft = files->path().filename().string().find(".json.tmp.") != std::string::npos;
+    const auto written = fs::last_write_time(files->path(), unknown);
+    if (is_draft && !unknown && fs::file_time_type::clock::now() - written > kOld) fs::remove(files->path(), unknown);
+  }
+}
+
 }  // namespace
 
 void RunDirectory::make() const {
   for (const char* folder : {kAttempts, kLogs, "where"}) make_directories(root_ / folder);
+  for (const fs::path& folder : {root_, root_ / kAttempts}) remove_leftovers(folder);
 }
 
 fs::path RunDirectory::attempt(int attempt) const { return root_ / kAttempts / record_name(attempt); }

@@ -20,7 +20,8 @@ class RunDirectory {
  public:
   explicit RunDirectory(std::filesystem::path root) : root_(std::move(root)) {}
 
-  // Makes the folders; IoError where that cannot be.
+  // Makes the folders; IoError where that cannot be. Removes texts that were never renamed to their place, since their
+  // writer was killed more than an hour ago.
   void make() const;
 
   const std::filesystem::path& path() const { return root_; }

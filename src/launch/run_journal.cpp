@@ -2,7 +2,7 @@
 
 #include <system_error>
 
-#include "core/error.h"
+#include "core/check.h"
 #include "core/file_io.h"
 #include "core/logging.h"
 
@@ -27,7 +27,10 @@ RunJournal::RunJournal(RunAttempt attempt, AttemptRecord record, UnixClock clock
   status_.host = record_.host;
   status_.ranks = record_.ranks;
   status_.phase = "starting";
-  write_record(true);
+  const auto path = attempt_.directory.attempt(attempt_.number);
+  SHOAL_CHECK(create_text_file(path, format(record_)), IoError,
+              "{} is there already: a job with another --checkpoint-dir has the same --run-dir; give each its own",
+              path.string());
   write_status();
 }
 

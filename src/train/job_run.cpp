@@ -6,6 +6,7 @@
 
 #include "checkpoint/catalog.h"
 #include "core/check.h"
+#include "core/file_io.h"
 #include "core/host_name.h"
 #include "core/logging.h"
 #include "train/agreement.h"
@@ -22,6 +23,15 @@ constexpr double kPauseBetweenFenceChecks = 10;  // seconds
 // Collective. On rank 0 alone; the others wait for what it gives.
 std::string on_root(comm::ProcessGroup& world, const std::function<std::string()>& body) {
   return run_everywhere(world, [&] { return world.rank() == 0 ? body() : std::string(); })[0];
+}
+
+// An IoError of `body` names the option that gave the path.
+void naming(const char* option, const std::filesystem::path& path, const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const IoError& error) {
+    throw IoError("{} {}: {}", option, path.string(), error.what());
+  }
 }
 
 double last_checkpoint_seconds(const std::vector<launch::AttemptRecord>& records) {
@@ -79,10 +89,12 @@ void JobRun::begin() {
 // Where the checkpoints are, since the number decides who may write them.
 int JobRun::take_number() {
   int above = 0;
-  if (writes_checkpoints(options_))
-    check_room(options_, 0);  // tells of what is wrong with the folder in the best words
+  if (writes_checkpoints(options_)) {
+    check_room(options_, 0);
+    naming("--checkpoint-dir", options_.checkpoint.directory, [&] { make_directories(options_.checkpoint.directory); });
+  }
   if (has_directory()) {
-    directory_.make();
+    naming("--run-dir", directory_.path(), [&] { directory_.make(); });
     const auto attempts = directory_.attempts();
     if (!attempts.empty()) above = attempts.back();
   }

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include <fstream>
+#include <chrono>
 #include <limits>
 
 #include "core/error.h"
@@ -55,6 +55,21 @@ TEST(RunDirectory, AttemptsAreFound) {
                            "000004.json.tmp.host.17", "notes"})
     write_text_file(run.path() / "attempts" / name, "{}");
   EXPECT_EQ(run.attempts(), (std::vector<int>{2, 7, 1000000}));
+}
+
+TEST(RunDirectory, OldDraftsGoWithTheNextAttempt) {
+  const TemporaryFolder folder;
+  const RunDirectory run(folder.path());
+  run.make();
+  const auto old_draft = run.path() / "status.json.tmp.n1.17", new_draft = run.path() / "status.json.tmp.n1.18";
+  const auto old_record = run.path() / "attempts" / "000001.json.tmp.n1.17";
+  for (const auto& path : {old_draft, new_draft, old_record, run.status()}) write_text_file(path, "{}");
+  for (const auto& path : {old_draft, old_record, run.status()})
+    fs::last_write_time(path, fs::file_time_type::clock::now() - std::chrono::hours(2));
+  run.make();
+  EXPECT_FALSE(fs::exists(old_draft) || fs::exists(old_record));
+  EXPECT_TRUE(fs::exists(new_draft)) << "somebody may be about to rename it";
+  EXPECT_TRUE(fs::exists(run.status()));
 }
 
 TEST(RunRecords, AttemptsComeBack) {
@@ -171,6 +186,12 @@ TEST_F(Journal, TheStatusIsWrittenOnceASecondWithTheRateSince) {
   now_ = 50;  // somebody set the clock back
   journal.stepped({.step = 11, .samples = 32, .seconds = 0.2});
   EXPECT_EQ(status().step, 11);
+}
+
+TEST_F(Journal, NoAttemptsRecordIsOverwritten) {
+  this->journal().ended(75, "SIGTERM");
+  EXPECT_THROW(this->journal(), IoError);
+  EXPECT_EQ(record().reason, "SIGTERM");
 }
 
 TEST_F(Journal, LeavesNothingHalfWritten) {

@@ -68,5 +68,8 @@ expect 3 "/nowhere is not a folder" on_ranks 2 "${train[@]}" --data /nowhere
 expect 2 "rank 1: .*other options than rank 0" on_ranks 2 bash -c \
   '[[ ${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-0}} == 0 ]] || export SHOAL_LR=0.5; exec "$@"' - "${given[@]}"
 
+# An attempt that was refused has left its notes, and nothing else.
+[[ -z $(find checkpoints -type f ! -path '*/attempts/*' ! -path '*/run/*') ]] || fail "written: $(find checkpoints)"
+rm -rf checkpoints
 [[ $(ls) == $'data\nfile\nwrong.cfg' ]] || fail "something was written: $(ls)"
 exit $((failures > 0))
