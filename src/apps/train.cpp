@@ -12,6 +12,7 @@
 #include "apps/train_placement.h"
 #include "apps/train_setup.h"
 #include "comm/mpi_process_group.h"
+#include "core/activity.h"
 #include "core/logging.h"
 #include "core/trace.h"
 #include "core/trace_summary.h"
@@ -92,6 +93,7 @@ ExitCode train_and_save(const train::TrainParts& parts, const TrainOptions& opti
   if (outcome == train::Outcome::finished && train::writes_output(options))
     train::write_output(parts.world, trainer.last_checkpoint(), options.checkpoint.output);
   trainer.summarize();
+  activity::enter(activity::Operation::finish);
   if (outcome == train::Outcome::finished) {
     job.finished(trainer.progress());
     return ExitCode::ok;

@@ -9,6 +9,7 @@
 #include "apps/train_options.h"
 #include "checkpoint/load_weights.h"
 #include "comm/nccl_process_group.h"
+#include "core/activity.h"
 #include "core/check.h"
 #include "core/logging.h"
 #include "launch/slurm_environment.h"
@@ -116,6 +117,7 @@ train::BatchPlan settle(comm::ProcessGroup& world, const launch::Placement& plac
 // The group for tensors of `device`, where that is not host memory.
 std::unique_ptr<comm::ProcessGroup> make_device_group(comm::ProcessGroup& world, at::Device device) {
   if (device.is_cpu()) return nullptr;
+  const activity::During meeting(activity::Operation::rendezvous);
   return comm::make_nccl_group(world, device.index(), [device] { return fsdp::current_stream(device); });
 }
 

@@ -11,6 +11,7 @@
 #include "checkpoint/convert_elements.h"
 #include "checkpoint/weights_file.h"
 #include "checkpoint/weights_match.h"
+#include "core/activity.h"
 #include "core/check.h"
 #include "core/file_io.h"
 #include "core/hash.h"
@@ -79,8 +80,10 @@ class Source {
 template <typename Use>
 void for_each_chunk(Range range, DType dtype, const Use& use) {
   const std::int64_t most = kChunkBytes / size_of(dtype);
-  for (std::int64_t done = 0; done < range.count; done += most)
+  for (std::int64_t done = 0; done < range.count; done += most) {
     use(Range{range.begin + done, std::min(most, range.count - done)});
+    activity::progressed();
+  }
 }
 
 Range held_range(const ShardedTensor& tensor) { return {tensor.region.begin, tensor.region.count}; }
@@ -217,6 +220,7 @@ std::string LoadWeightsReport::text() const {
 LoadWeightsReport load_weights(comm::ProcessGroup& world, const fs::path& source, StateDict& state,
                                const LoadWeightsOptions& options) {
   const Timer timer;
+  const activity::During loading(activity::Operation::restore);
   LoadWeightsReport report =
       options.rank0_reads ? read_on_root(world, source, state) : read_everywhere(world, source, state);
   report.seconds = timer.seconds();

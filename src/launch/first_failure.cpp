@@ -6,7 +6,6 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -163,14 +162,13 @@ void record_crash(int exit_code, const char* reason) noexcept {
   publish(record.view());
 }
 
-void leave_now(int exit_code, const std::string& reason) noexcept {
-  constexpr std::chrono::seconds kGrace{2};
+void leave_now(int exit_code, const std::string& reason, std::chrono::milliseconds grace) noexcept {
   activity::leave_with(exit_code);
   if (!reason.empty()) {
     record_failure(exit_code, reason);
     log::write(log::Level::error, reason);
   }
-  std::this_thread::sleep_for(kGrace);
+  std::this_thread::sleep_for(grace);
   std::fflush(nullptr);
   std::_Exit(exit_code);
 }

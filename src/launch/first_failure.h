@@ -2,6 +2,7 @@
 // process to end that leave it behind. One process has one such file, since handlers of signals need it.
 #pragma once
 
+#include <chrono>
 #include <filesystem>
 #include <string>
 
@@ -32,9 +33,10 @@ bool record_failure_of(const activity::Reading& whose, const std::string& host, 
 void record_crashes();
 
 // Ends this process from any thread, whatever the main thread is in. Where `reason` is not empty it is told and
-// recorded; else another rank has done so. A main thread that waits in MPI is given two seconds to abort the job with
-// its code (see activity::leave_if_asked), since launchers keep that of MPI_Abort; then nothing is put in order any
-// more.
-[[noreturn]] void leave_now(int exit_code, const std::string& reason) noexcept;
+// recorded; else another rank has done so. A main thread that waits in MPI, here or on another rank, is given the time
+// to abort the job with that code (see activity::leave_if_asked), since launchers keep that of MPI_Abort; then nothing
+// is put in order any more.
+[[noreturn]] void leave_now(int exit_code, const std::string& reason,
+                            std::chrono::milliseconds grace = std::chrono::seconds(5)) noexcept;
 
 }  // namespace shoal::launch

@@ -190,13 +190,13 @@ TEST_F(FirstFailure, AnErrorThatAThreadDoesNotCatchIsRecordedByItsText) {
 }
 
 TEST_F(FirstFailure, LeavingNowKeepsTheCodeAndTheReason) {
-  const int status = status_of([] { leave_now(20, "told by the watch"); });
+  const int status = status_of([] { leave_now(20, "told by the watch", std::chrono::milliseconds(10)); });
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 20) << status;
   EXPECT_EQ(recorded().reason, "told by the watch");
 }
 
 TEST_F(FirstFailure, LeavingForAnothersReasonRecordsNothing) {
-  const int status = status_of([] { leave_now(6, ""); });
+  const int status = status_of([] { leave_now(6, "", std::chrono::milliseconds(10)); });
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 6) << status;
   EXPECT_FALSE(fs::exists(file()));
 }
