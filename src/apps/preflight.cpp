@@ -19,6 +19,7 @@
 #include "preflight/gpus.h"
 #include "preflight/limits.h"
 #include "preflight/links.h"
+#include "preflight/placement.h"
 #include "preflight/report.h"
 
 extern char** environ;
@@ -47,19 +48,23 @@ void check_directories(Context& context, const PreflightOptions& options, Report
   if (!options.run_dir.empty()) add(report, check_filesystem(context, {.directory = options.run_dir, .prefix = "run"}));
 }
 
-void check_devices(Context& context, const PreflightOptions& options, Report& report) {
+void check_devices(Context& context, const PreflightOptions& options, int device, Report& report) {
   if (options.device == "cpu") {
     report.checks.push_back({"gpu", "--device cpu", {}});
     return;
   }
   // First what takes no memory of the GPUs: others' memory is seen as theirs.
   report.checks.push_back(check_gpus(context));
-  add(report, check_gpu_bus(context, options.device == "cuda"));
+  add(report, check_gpu_bus(context, device, options.device == "cuda"));
 }
 
 // In the order of the time they take, so that the quick ones are there when a slow one hangs.
-void run_checks(Context& context, const PreflightOptions& options, Report& report) {
-  report.checks.push_back(check_environment(context, launch::read_environment(environ)));
+void run_checks(Context& context, const launch::Placement& placement, const PreflightOptions& options, Report& report) {
+  const launch::Variables variables = launch::read_environment(environ);
+  std::vector<launch::RankPlace> places;
+  report.checks.push_back(check_placement(context, placement, variables, options.device, places));
+  for (const std::string& line : launch::placement_table(places)) log::info("{}", line);
+  report.checks.push_back(check_environment(context, variables));
   const double file_bytes = options.checkpoint_gib * kGiB / context.size();
   add(report, check_limits(context, static_cast<std::uint64_t>(file_bytes)));
   report.checks.push_back(judge_clocks(read_clocks(context)));
@@ -67,7 +72,8 @@ void run_checks(Context& context, const PreflightOptions& options, Report& repor
   report.checks.push_back(judge_latency(links));
   report.checks.push_back(judge_bandwidth(links));
   check_directories(context, options, report);
-  check_devices(context, options, report);
+  const int device = places.empty() ? -1 : places[static_cast<std::size_t>(context.rank())].gpu;
+  check_devices(context, options, device, report);
 }
 
 void publish(const PreflightOptions& options, const Report& report) {
@@ -125,13 +131,13 @@ ExitCode publish_agreed(Context& context, const PreflightOptions& options, const
   return found == ExitCode::ok && !written ? ExitCode::io : found;
 }
 
-ExitCode check(const PreflightOptions& options) {
+ExitCode check(const launch::Placement& placement, const PreflightOptions& options) {
   constexpr std::chrono::seconds kGrace{5};
   Guard guard(options.timeout + kGrace);
   Context context(guard, options.timeout);
   Report report{.hosts = context.hosts()};
   try {
-    run_checks(context, options, report);
+    run_checks(context, placement, options, report);
     report.seconds = context.seconds();
     return publish_agreed(context, options, report);
   } catch (const comm::LateRanksError& error) {
@@ -139,15 +145,15 @@ ExitCode check(const PreflightOptions& options) {
   }
 }
 
-ExitCode run(int rank, const std::vector<std::string>& arguments) {
+ExitCode run(const launch::Placement& placement, const std::vector<std::string>& arguments) {
   std::optional<PreflightOptions> options;
   try {
     options = parse_preflight_options(arguments);
   } catch (const OptionError& error) {  // the same on all ranks
-    if (rank == 0) log::error("{}", error.what());
+    if (placement.rank == 0) log::error("{}", error.what());
     return error.exit_code();
   }
-  if (options) return check(*options);
+  if (options) return check(placement, *options);
   log::print_result(preflight_help());
   return ExitCode::ok;
 }
@@ -159,7 +165,7 @@ int main(int argc, char** argv) {
   using namespace shoal;
   try {
     const launch::MpiSession session(&argc, &argv);
-    return static_cast<int>(apps::run(session.placement().rank, {argv + 1, argv + argc}));
+    return static_cast<int>(apps::run(session.placement(), {argv + 1, argv + argc}));
   } catch (const Error& error) {
     log::error("{}", error.what());
     launch::abort_job(error.exit_code());

@@ -92,8 +92,8 @@ CheckResult judge_clocks(const std::vector<ClockReading>& readings) {
       most = std::max(most, std::abs(*record.value));
       if (std::abs(*record.value) - reading.uncertainty_s > kMostSkew) {
         record.verdict = Verdict::warn;
-        record.found = fmt::format("its clock is {:.1f} s {} of the others'", std::abs(*record.value),
-                                   *record.value > 0 ? "ahead" : "behind");
+        record.found = fmt::format("its clock is {:.1f} s {} those of the others", std::abs(*record.value),
+                                   *record.value > 0 ? "ahead of" : "behind");
         record.advice = "let the site mend its time service (chrony, ntp): times of files and logs will not agree";
       }
     }

@@ -32,7 +32,8 @@ struct FileSpeed {
 };
 // "3.1 GB/s in all, 0.7 … 0.9 GB/s, median 0.8 a rank, 64 MiB each"
 std::string summary_of(const std::vector<FileSpeed>& speeds);
-// Hosts below half of the median of all ranks get a warning.
+// A warning for the ranks of hosts whose ranks have, in the mean, less than half of what those of hosts in the median
+// have.
 void warn_of_slow(std::vector<Record>& records);
 
 }  // namespace shoal::preflight

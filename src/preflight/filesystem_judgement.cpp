@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <numeric>
 
 #include "preflight/filesystem.h"
 
@@ -46,14 +48,21 @@ std::string summary_of(const std::vector<FileSpeed>& speeds) {
 }
 
 void warn_of_slow(std::vector<Record>& records) {
-  std::vector<double> values;
+  // Ranks of one node take from each other.
+  std::map<std::string, std::vector<double>> of_hosts;
   for (const Record& record : records)
-    if (record.value) values.push_back(*record.value);
-  const double median = median_of(values);
+    if (record.value) of_hosts[record.host].push_back(*record.value);
+  std::map<std::string, double> speeds;
+  std::vector<double> all;
+  for (const auto& [host, values] : of_hosts) {
+    speeds[host] = std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+    all.push_back(speeds[host]);
+  }
+  const double median = median_of(all);
   for (Record& record : records) {
-    if (!record.value || record.verdict != Verdict::ok || *record.value >= median / 2) continue;
+    if (!record.value || record.verdict != Verdict::ok || speeds[record.host] >= median / 2) continue;
     record.verdict = Verdict::warn;
-    record.found = fmt::format("{:.3g} GB/s, the median of all ranks is {:.3g}", *record.value, median);
+    record.found = fmt::format("{:.3g} GB/s a rank, the median of all hosts is {:.3g}", speeds[record.host], median);
     record.advice = "this node is slower than the others, or shares its way to the disks";
   }
 }

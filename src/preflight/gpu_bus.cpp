@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <sstream>
 
-#include "core/check.h"
 #include "core/error.h"
 
 namespace shoal::preflight {
@@ -14,18 +13,11 @@ namespace {
 constexpr const char* kActivity = "the all-reduce of the GPUs";
 constexpr std::chrono::milliseconds kStartsWithin{90000};
 
-// Which GPU each rank takes; a record for each rank that can take none.
-CheckResult take_gpus(Context& context, bool required, int& device) {
-  const int visible = visible_gpus();
+// Each rank takes its GPU; a record for each, those without are skipped.
+CheckResult take_gpus(Context& context, int device, bool required) {
   CheckResult check{.name = "nccl"};
   check.records = context.gather(kActivity, [&]() -> Record {
-    if (visible == 0) return {.verdict = Verdict::skipped, .found = "no GPU", .code = ExitCode::device};
-    const auto chosen = choose_gpu(visible, context.local_rank(), context.local_size());
-    SHOAL_CHECK(chosen, DeviceError,
-                "{} ranks on this node, but each sees {} GPUs: start as many ranks as there are GPUs (mpirun -n, srun "
-                "--ntasks-per-node)",
-                context.local_size(), visible);
-    device = *chosen;
+    if (device < 0) return {.verdict = Verdict::skipped, .found = "no GPU", .code = ExitCode::device};
     take_gpu(device);
     return {.code = ExitCode::device};
   });
@@ -36,7 +28,7 @@ CheckResult take_gpus(Context& context, bool required, int& device) {
   for (Record& record : check.records) {
     if (record.verdict != Verdict::skipped) continue;
     record.verdict = Verdict::fail;
-    record.found = "CUDA shows this rank no GPU";
+    record.found = "this rank has no GPU that CUDA can use";
     record.advice = "ask for GPUs on all nodes (srun --gpus-per-task=1), and look at CUDA_VISIBLE_DEVICES";
   }
   check.summary = worst_of(check) == Verdict::fail ? "not every rank has a GPU" : "";
@@ -79,11 +71,6 @@ double all_reduce_bus_bandwidth(double bytes, double seconds, int ranks) {
   return bytes / seconds * 2 * (ranks - 1) / ranks * 1e-9;
 }
 
-std::optional<int> choose_gpu(int visible, int local_rank, int local_size) {
-  if (visible == 1) return 0;
-  return visible >= local_size ? std::optional(local_rank) : std::nullopt;
-}
-
 CheckResult judge_node_bus(const std::vector<BusSpeed>& speeds, const std::vector<std::string>& hosts) {
   CheckResult check{.name = "nccl.node", .summary = "one GPU a node: nothing to measure"};
   check.records = records_of(speeds, hosts, &BusSpeed::node);
@@ -108,9 +95,8 @@ CheckResult judge_job_bus(const std::vector<BusSpeed>& speeds, const std::vector
   return check;
 }
 
-std::vector<CheckResult> check_gpu_bus(Context& context, bool required) {
-  int device = 0;
-  CheckResult taken = take_gpus(context, required, device);
+std::vector<CheckResult> check_gpu_bus(Context& context, int device, bool required) {
+  CheckResult taken = take_gpus(context, device, required);
   if (worst_of(taken) != Verdict::ok) return {taken};
   BusSpeed mine;
   std::string problem;

@@ -1,7 +1,6 @@
 // How fast NCCL adds up over GPUs. Where the build has no CUDA, no_gpu_bus.cpp stands in.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,15 +26,12 @@ struct BusSpeed {
 // where NCCL does not start; a collective that hangs ends the process.
 BusSpeed measure_all_reduce(Context& context, int device);
 
-// Collective over the job. nccl.node and nccl.job, or one check that says why not. `required`: no GPU at all is a
-// failure too.
-std::vector<CheckResult> check_gpu_bus(Context& context, bool required);
+// Collective over the job. nccl.node and nccl.job, or one check that says why not. `device`: the number of the GPU that
+// this rank takes; -1: none. `required`: no GPU at all is a failure too.
+std::vector<CheckResult> check_gpu_bus(Context& context, int device, bool required);
 
 // `speeds`, `hosts`: of the ranks. A host with less than half of the median fails.
 CheckResult judge_node_bus(const std::vector<BusSpeed>& speeds, const std::vector<std::string>& hosts);
 CheckResult judge_job_bus(const std::vector<BusSpeed>& speeds, const std::vector<std::string>& hosts);
-
-// Which of its visible GPUs a rank takes: the only one, or the one with its number on the node. None: too few.
-std::optional<int> choose_gpu(int visible, int local_rank, int local_size);
 
 }  // namespace shoal::preflight

@@ -38,8 +38,9 @@ LinkRounds link_rounds(int endpoints);
 // takes less than a second, or 5 s where one of the two does not answer.
 LinkTable measure_links(Context& context);
 
-// A record an endpoint. A host whose best link has less than half of the median bandwidth fails, as does one of which
-// no link answers; a slow pair of hosts that are well otherwise is a warning. Nothing is judged within a node.
+// A record an endpoint. A host fails whose best link has less than half of the bandwidth that the best links of all
+// hosts have in the median, as does one of which no link answers; a slow pair of hosts that are well otherwise is a
+// warning. Nothing is judged within a node.
 CheckResult judge_bandwidth(const LinkTable& table);
 // A host whose best latency is above four times the median is a warning.
 CheckResult judge_latency(const LinkTable& table);
