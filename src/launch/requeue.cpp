@@ -1,11 +1,26 @@
 #include "launch/requeue.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <sstream>
 
 #include "core/check.h"
 
 namespace shoal::launch {
+namespace {
+
+// `word`: of what the command prints, the first word; may be null.
+void ask(const std::vector<std::string>& command, const CommandRunner& run, std::string* word) {
+  constexpr std::chrono::seconds kPatience{30};
+  const CommandResult answer = run(command, kPatience);
+  SHOAL_CHECK(answer.ok(), IoError,
+              "{}: {}; the run is saved and not requeued: submit the job again, or requeue it from the login node",
+              fmt::join(command, " "), answer.problem(kPatience));
+  if (word != nullptr) std::istringstream(answer.output) >> *word;
+}
+
+}  // namespace
 
 RequeuePolicy RequeuePolicy::parse(const std::string& text) {
   RequeuePolicy policy;
@@ -49,12 +64,11 @@ void check_progress(const std::vector<AttemptRecord>& records, const std::string
       count, chain, step, most);
 }
 
-void requeue(const SlurmJob& job, const CommandRunner& run) {
-  constexpr std::chrono::seconds kPatience{30};
-  const CommandResult answer = run({"scontrol", "requeue", job.address}, kPatience);
-  SHOAL_CHECK(answer.ok(), IoError,
-              "scontrol requeue {}: {}; the run is saved, so submit the job again, or requeue it from the login node",
-              job.address, answer.problem(kPatience));
+bool requeue(const SlurmJob& job, const CommandRunner& run, std::string& state) {
+  ask({"squeue", "-h", "-j", job.address, "-o", "%T"}, run, &state);
+  if (state != "RUNNING") return false;
+  ask({"scontrol", "requeue", job.address}, run, nullptr);
+  return true;
 }
 
 }  // namespace shoal::launch

@@ -40,6 +40,10 @@ void check_progress(const std::vector<AttemptRecord>& records, const std::string
 
 // scontrol requeue, for 30 seconds at most; IoError that says what it said. For rank 0 alone. Slurm ends the job within
 // moments of this: everything must have been written.
-void requeue(const SlurmJob& job, const CommandRunner& run);
+//
+// Slurm would also put a job back that is being cancelled, and whose ranks have heard of it by the same SIGTERM by
+// which they hear of preemption. So squeue is asked first: false, and nothing done, where the job does not run any
+// longer; `state` is then what squeue calls it.
+bool requeue(const SlurmJob& job, const CommandRunner& run, std::string& state);
 
 }  // namespace shoal::launch

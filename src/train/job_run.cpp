@@ -231,14 +231,16 @@ void JobRun::put_back_into_queue() {
     return;
   }
   if (journal_) journal_->set_requeued(true);
-  log::info("job {} goes back into the queue (requeue {} of at most {})", job.address, before + 1,
+  log::info("job {} is to go back into the queue (requeue {} of at most {})", job.address, before + 1,
             options_.job.max_requeues);
   try {
-    launch::requeue(job, run_);
+    std::string state;
+    if (launch::requeue(job, run_, state)) return;
+    log::info("job {} is being ended from outside (squeue: '{}'): it is not put back", job.address, state);
   } catch (const IoError& error) {
     log::error("{}", error.what());
-    if (journal_) journal_->set_requeued(false);
   }
+  if (journal_) journal_->set_requeued(false);
 }
 
 void JobRun::ended(ExitCode code, const std::string& reason) noexcept {

@@ -73,25 +73,45 @@ TEST(Progress, TooManyAreAnErrorOfItsOwn) {
   }
 }
 
-TEST(Requeue, ThroughScontrol) {
-  std::vector<std::string> asked;
-  requeue({.address = "100_7"}, [&](const std::vector<std::string>& command, std::chrono::milliseconds) {
-    asked = command;
-    return CommandResult{.started = true, .exit_code = 0};
-  });
-  EXPECT_EQ(asked, (std::vector<std::string>{"scontrol", "requeue", "100_7"}));
+using Words = std::vector<std::string>;
+
+// A Slurm in which the job is in `state`.
+CommandRunner slurm_with(const std::string& state, std::vector<Words>& asked) {
+  return [state, &asked](const Words& command, std::chrono::milliseconds) {
+    asked.push_back(command);
+    return CommandResult{.started = true, .exit_code = 0, .output = command[0] == "squeue" ? state : ""};
+  };
+}
+
+TEST(Requeue, ThroughScontrolByTheNameOfTheTask) {
+  std::vector<Words> asked;
+  std::string state;
+  EXPECT_TRUE(requeue({.address = "100_7"}, slurm_with("RUNNING\n", asked), state));
+  EXPECT_EQ(asked, (std::vector<Words>{{"squeue", "-h", "-j", "100_7", "-o", "%T"}, {"scontrol", "requeue", "100_7"}}));
+}
+
+TEST(Requeue, AJobThatIsBeingCancelledStaysSo) {
+  for (const std::string now : {"COMPLETING\n", "CANCELLED", ""}) {
+    std::vector<Words> asked;
+    std::string state;
+    EXPECT_FALSE(requeue({.address = "7"}, slurm_with(now, asked), state));
+    EXPECT_EQ(asked.size(), 1u);
+    EXPECT_EQ(state, now.substr(0, now.find('\n')));
+  }
 }
 
 TEST(Requeue, AFailureIsAnErrorWithScontrolsWords) {
-  const auto refuses = [](const std::vector<std::string>&, std::chrono::milliseconds) {
+  const auto refuses = [](const Words& command, std::chrono::milliseconds) {
+    if (command[0] == "squeue") return CommandResult{.started = true, .exit_code = 0, .output = "RUNNING\n"};
     return CommandResult{.started = true, .exit_code = 1, .error = "Requested operation is presently disabled\n"};
   };
-  const auto absent = [](const std::vector<std::string>&, std::chrono::milliseconds limit) {
-    return run_command({"/nonexistent/scontrol"}, limit);
+  const auto absent = [](const Words&, std::chrono::milliseconds limit) {
+    return run_command({"/nonexistent/squeue"}, limit);
   };
   const auto text_of_error = [](const CommandRunner& run) {
+    std::string state;
     try {
-      requeue({.address = "7"}, run);
+      requeue({.address = "7"}, run, state);
     } catch (const IoError& error) {
       return std::string(error.what());
     }
@@ -99,7 +119,7 @@ TEST(Requeue, AFailureIsAnErrorWithScontrolsWords) {
   };
   EXPECT_EQ(text_of_error(refuses).find("scontrol requeue 7: exit code 1: Requested operation is presently disabled;"),
             0u);
-  EXPECT_EQ(text_of_error(absent).find("scontrol requeue 7: cannot be started: No such file or directory;"), 0u);
+  EXPECT_EQ(text_of_error(absent).find("squeue -h -j 7 -o %T: cannot be started: No such file or directory;"), 0u);
 }
 
 }  // namespace

@@ -5,11 +5,14 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/program.sh"
 small=("${train[@]}" --data "$mnist" --global-batch-size 60 --log-every 1 --output none)
 mkdir tools bare
+# What they say else is in scontrol.says and squeue.says, as a script; squeue knows the job to run unless it is cancelled.
 for tool in scontrol squeue; do
   printf '#!/bin/sh\necho "%s $*" >>"%s/asked"\n%s\n' $tool "$work" "if [ -e $work/$tool.says ]; then . $work/$tool.says; fi" \
     >tools/$tool
   chmod +x tools/$tool
 done
+echo 'case "$*" in *%T) cat state ;; esac' >>tools/squeue
+echo RUNNING >state
 # A machine without Slurm, whatever is installed here.
 find ${PATH//:/ } -maxdepth 1 ! -type d ! -name squeue ! -name scontrol -exec ln -sf -t bare {} + 2>/dev/null || true
 slurm=(env "PATH=$work/tools:$PATH" SLURM_JOB_ID=107 SLURM_ARRAY_JOB_ID=100 SLURM_ARRAY_TASK_ID=7)
@@ -85,10 +88,10 @@ grep -q "the time limit strikes in .* (by --time-limit)" limit.log || fail "$(<l
 grep -q "stopped by the time limit" limit.log || fail "$(<limit.log)"
 
 # The limit that squeue tells of, and the job back in the queue by the name of its task.
-echo 'echo 0:15' >squeue.says
+echo 'case "$*" in *%L) echo 0:15 ;; esac' >squeue.says
 start deadline.log "${slurm[@]}" "${small[@]}" --checkpoint-dir deadline --epochs 1000 --time-margin 8 --requeue on-deadline
 ended 75 deadline.log
-is "$(cat asked)" "squeue -h -j 100_7 -o %L"$'\n'"scontrol requeue 100_7" "$(<deadline.log)"
+is "$(cat asked)" "squeue -h -j 100_7 -o %L"$'\n'"squeue -h -j 100_7 -o %T"$'\n'"scontrol requeue 100_7" "$(<deadline.log)"
 is "$(field deadline/run/attempts/000001.json requeued)" true "record"
 is "$(field deadline/run/attempts/000001.json chain)" 100 "record"
 # SLURM_JOB_END_TIME needs no squeue.
@@ -115,7 +118,7 @@ is "$(field signal/run/attempts/000001.json requeued)" false "record"
 rm scontrol.says
 signalled absent.log env PATH="$work/bare" SLURM_JOB_ID=107 \
   "${small[@]}" --checkpoint-dir signal --requeue on-signal
-grep -q "scontrol requeue 107: cannot be started: No such file" absent.log || fail "$(<absent.log)"
+grep -q "error: rank 0: squeue -h -j 107 -o %T: cannot be started: No such file" absent.log || fail "$(<absent.log)"
 grep -q "no time limit is known from Slurm: squeue .*: cannot be started: No such file" absent.log || fail "$(<absent.log)"
 rm -f asked
 signalled again.log "${slurm[@]}" "${small[@]}" --checkpoint-dir signal --requeue on-signal,on-deadline --max-requeues 1
@@ -124,6 +127,11 @@ rm asked
 signalled capped.log "${slurm[@]}" "${small[@]}" --checkpoint-dir signal --requeue on-signal --max-requeues 1
 grep -q "was requeued 1 times, and --max-requeues is 1" capped.log || fail "$(<capped.log)"
 ! grep -q scontrol asked || fail "requeued beyond the cap"
+# scancel tells the ranks of it by the signal of preemption: such a job does not come back.
+echo COMPLETING >state
+signalled cancelled.log "${slurm[@]}" "${small[@]}" --checkpoint-dir signal --requeue on-signal
+! grep -q scontrol asked || fail "a cancelled job was requeued"
+grep -q "is being ended from outside (squeue: 'COMPLETING')" cancelled.log || fail "$(<cancelled.log)"
 signalled never.log "${slurm[@]}" "${small[@]}" --checkpoint-dir signal
 ! grep -q scontrol asked || fail "requeued without being told"
 
