@@ -79,8 +79,8 @@ Reading read(const Slot& slot) {
   Reading seen;
   seen.changes = slot.changes.load(std::memory_order_acquire);
   const std::uint64_t place = slot.place.load(std::memory_order_relaxed);
-  seen.operation = static_cast<Operation>(place >> 32);
-  seen.unit = static_cast<std::int32_t>(place & 0xffffffffU);
+  seen.operation = detail::operation_of(place);
+  seen.unit = detail::unit_of(place);
   seen.rank = slot.rank;
   seen.process = slot.process;
   seen.step = slot.step;

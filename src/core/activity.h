@@ -63,9 +63,12 @@ static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<std
 namespace detail {
 extern std::atomic<Slot*> current;  // never null
 
+// Zeros are a start without a unit.
 inline std::uint64_t pack(Operation operation, std::int32_t unit) {
-  return static_cast<std::uint64_t>(operation) << 32 | static_cast<std::uint32_t>(unit);
+  return static_cast<std::uint64_t>(operation) << 32 | static_cast<std::uint32_t>(unit + 1);
 }
+inline Operation operation_of(std::uint64_t place) { return static_cast<Operation>(place >> 32); }
+inline std::int32_t unit_of(std::uint64_t place) { return static_cast<std::int32_t>(place & 0xffffffffU) - 1; }
 }  // namespace detail
 
 inline Slot& slot() noexcept { return *detail::current.load(std::memory_order_relaxed); }

@@ -149,8 +149,8 @@ void record_crash(int exit_code, const char* reason) noexcept {
   activity::Reading whose;  // by hand: activity::read() makes a string of the unit's name
   whose.rank = slot.rank;
   whose.process = slot.process;
-  whose.operation = static_cast<activity::Operation>(place >> 32);
-  whose.unit = static_cast<std::int32_t>(place & 0xffffffffU);
+  whose.operation = activity::detail::operation_of(place);
+  whose.unit = activity::detail::unit_of(place);
   whose.step = slot.step;
   whose.micro_step = slot.micro_step;
   SignalSafeText<512> quoted;

@@ -92,6 +92,14 @@ TEST(Activity, SaysWhereTheProcessIs) {
   EXPECT_EQ(activity::read(activity::slot()).micro_step, 0);
 }
 
+TEST(Activity, AProcessThatHasSaidNothingStarts) {
+  const Slot fresh;
+  const auto seen = activity::read(fresh);
+  EXPECT_EQ(seen.operation, Operation::start);
+  EXPECT_EQ(seen.unit, activity::kNoUnit);
+  EXPECT_EQ(seen.leaving, activity::kStays);
+}
+
 TEST(Activity, EachEntryIsAChangeEvenToTheSamePlace) {
   const auto before = activity::read(activity::slot()).changes;
   activity::enter(Operation::forward, 0);
