@@ -84,10 +84,13 @@ bool any_set(const VariableReader& in, const std::vector<std::string>& names) {
   return false;
 }
 
-// The marks that the daemons of Open MPI up to 4, Open MPI from 5 on, and MPICH leave on their ranks, and on no others:
-// OMPI_COMM_WORLD_SIZE and the like are also set by MPI_Init under srun.
+// The marks that the daemons of Open MPI up to 4, Open MPI from 5 on, and MPICH leave on their ranks.
+// OMPI_COMM_WORLD_SIZE is none: MPI_Init sets it under srun too. A singleton of Open MPI gets a daemon of its own in
+// MPI_Init, and its mark.
 Launcher launcher_of(const VariableReader& in, SlurmContext context) {
-  if (any_set(in, {"OMPI_MCA_orte_launch", "PRTE_LAUNCHED", "HYDI_CONTROL_FD"})) return Launcher::mpirun;
+  const bool is_singleton = in.is("OMPI_MCA_ess", "singleton");
+  if (any_set(in, {"OMPI_MCA_orte_launch", "PRTE_LAUNCHED", "HYDI_CONTROL_FD"}) && !is_singleton)
+    return Launcher::mpirun;
   return context == SlurmContext::step ? Launcher::srun : Launcher::none;
 }
 

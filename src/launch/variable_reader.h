@@ -37,6 +37,10 @@ class VariableReader {
   explicit VariableReader(const Variables& variables) : variables_(variables) {}
 
   bool is_set(const std::string& variable) const { return variables_.contains(variable); }
+  bool is(const std::string& variable, const std::string& value) const {
+    const auto at = variables_.find(variable);
+    return at != variables_.end() && at->second == value;
+  }
 
   // The value by `parse` of the first variable that is set. One that `parse` refuses (OptionError) is a fault and
   // gives no value: the next variable is no substitute for it. All that are set are parsed, so that no fault hides

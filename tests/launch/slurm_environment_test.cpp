@@ -137,6 +137,17 @@ TEST(SlurmEnvironment, RanksOfMpirunAreNoTasks) {
   EXPECT_EQ(direct.launcher, Launcher::srun);
 }
 
+// MPI_Init of Open MPI adds these to the environment of a program that was started without a launcher.
+TEST(SlurmEnvironment, ASingletonIsNoRankOfMpirun) {
+  const auto slurm = read_slurm_environment(
+      with(samples::batch_shell(), {{"OMPI_MCA_orte_launch", "1"}, {"OMPI_MCA_ess", "singleton"}, {"PMIX_RANK", "0"}}));
+  EXPECT_EQ(slurm.launcher, Launcher::none);
+  EXPECT_EQ(slurm.context, SlurmContext::batch_shell);
+  auto ranks = samples::under_mpirun(samples::batch_shell());
+  ranks["OMPI_MCA_ess"] = "^singleton";
+  EXPECT_EQ(read_slurm_environment(ranks).launcher, Launcher::mpirun);
+}
+
 TEST(SlurmEnvironment, AStepThatLostItsNumberIsAFault) {
   const auto variables = without(without(samples::uneven_step(), "SLURM_STEP_ID"), "SLURM_STEPID");
   const auto slurm = read_slurm_environment(variables);
