@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -29,8 +28,7 @@ struct EnvironmentRow {
 };
 
 // A whole number in decimal. OptionError, with the place, for anything else and for one outside the limits.
-std::int64_t parse_number(std::string_view text, std::int64_t least = 0,
-                          std::int64_t most = std::numeric_limits<std::int64_t>::max());
+std::int64_t parse_number(std::string_view text, std::int64_t least = 0, std::int64_t most = INT64_MAX);
 
 class VariableReader {
  public:
