@@ -1,8 +1,9 @@
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <map>
 
+#include "core/error.h"
 #include "launch/hostlist.h"
 #include "launch/number_ranges.h"
 #include "launch/rank_place.h"
@@ -55,11 +56,20 @@ std::string layout_of(const Node& node) {
   return text;
 }
 
+// A computer without a name is called "(none)", which no host list can hold.
+std::string short_form(const std::vector<std::string>& hosts) {
+  try {
+    return compress_hostlist(hosts);
+  } catch (const OptionError&) {
+    return fmt::format("{}", fmt::join(hosts, ","));
+  }
+}
+
 std::string hosts_text(const std::vector<Node>& nodes) {
   std::vector<std::string> hosts;
   for (const Node& node : nodes)
     if (hosts.empty() || hosts.back() != node.front()->host) hosts.push_back(node.front()->host);
-  std::string text = compress_hostlist(hosts);
+  std::string text = short_form(hosts);
   if (text.size() > kLongestHosts) text = text.substr(0, kLongestHosts) + "...";
   return nodes.size() == 1 ? text : fmt::format("{} ({} nodes)", text, nodes.size());
 }

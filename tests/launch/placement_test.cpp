@@ -199,6 +199,8 @@ TEST(PlacementTable, HostsOfOneNameAndOddNames) {
   auto places = job(2, 1);
   for (RankPlace& place : places) place.host = "localhost";
   EXPECT_NE(joined(placement_table(places)).find("localhost (2 nodes)"), std::string::npos);
+  places[0].host = "(none)";
+  EXPECT_NE(joined(placement_table(places)).find("(none),localhost (2 nodes)"), std::string::npos);
 }
 
 void expect_warning(const std::vector<RankPlace>& places, const std::vector<std::string>& words) {
