@@ -9,13 +9,16 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <csignal>
 #include <set>
 #include <thread>
 
+#include "checkpoint/catalog.h"
 #include "checkpoint/file_names.h"
 #include "checkpoint/sample_state.h"
 #include "checkpoint/save_sample.h"
+#include "checkpoint/verify.h"
 #include "core/error.h"
 #include "core/file_io.h"
 
@@ -244,6 +247,44 @@ TEST(Fence, OfTwoThatEnterTheNewerStays) {
     EXPECT_NE(std::string(error.what()).find("attempt 1 is superseded: attempt 2 (host b)"), std::string::npos)
         << error.what();
   }
+}
+
+// An attempt that saves until it is superseded, or thirty times. Its process; the salt of what it saves is its number.
+pid_t attempt_that_saves(const fs::path& directory) {
+  const pid_t child = ::fork();
+  if (child != 0) return child;
+  ::alarm(100);
+  const int status = status_of_child([&] {
+    const Fence fence = new_attempt(directory);
+    for (std::int64_t i = 1; i <= 30; ++i) save_sample(directory, 1000 * fence.number() + i, fence.number(), {}, fence);
+  });
+  ::_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 99);
+}
+
+// They meet wherever it happens: only the newest comes to its end, and what is there at last is its own, and sound.
+TEST(Fence, ManyAttemptsAtOnce) {
+  const TemporaryDirectory directory;
+  std::vector<pid_t> attempts;
+  for (int i = 0; i < 6; ++i) {
+    attempts.push_back(attempt_that_saves(directory.path()));
+    std::this_thread::sleep_for(std::chrono::milliseconds(40 + 37 * i));
+  }
+  int finished = 0;
+  for (const pid_t attempt : attempts) {
+    int status = 0;
+    ::waitpid(attempt, &status, 0);
+    ASSERT_TRUE(WIFEXITED(status));
+    finished += WEXITSTATUS(status) == 0;
+    EXPECT_TRUE(WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == static_cast<int>(ExitCode::superseded))
+        << WEXITSTATUS(status);
+  }
+  EXPECT_GE(finished, 1);
+  const auto entries = list_checkpoints(directory.path());
+  ASSERT_EQ(entries.size(), 2u);
+  for (const CatalogEntry& entry : entries) EXPECT_EQ(verify(entry.path).problem_count(), 0) << entry.path;
+  const auto number_of = [](std::int64_t step) { return static_cast<int>(step / 1000); };
+  EXPECT_EQ(restored_step(directory.path(), number_of), 6030);
+  EXPECT_EQ(temporaries_in(directory.path()), 0);
 }
 
 // Somebody removed everything and started anew, from attempt 1.
