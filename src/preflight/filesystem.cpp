@@ -58,23 +58,27 @@ class Trial {
 
   Context& context_;
   const FilesystemPlan& plan_;
-  std::string name_;
+  std::vector<std::string> paths_;  // the folder's name, then the directories that rank 0 makes
   Scratch scratch_;
   std::vector<bool> usable_;  // of each rank: it sees the folder that rank 0 made
   std::vector<FileSpeed> written_;
 };
 
-// Of no other run, on whatever host.
-std::string common_name(Context& context) {
-  const std::string mine = fmt::format(".shoal-preflight-{}-{}-{:x}", context.host(), getpid(), std::time(nullptr));
-  return context.exchange("the name of the folder for trials", mine)[0];
+// What rank 0 tells all: a name of no other run on whatever host, and which directories it has to make; a line each.
+std::vector<std::string> agree_on_paths(Context& context, const fs::path& directory) {
+  std::string mine = fmt::format(".shoal-preflight-{}-{}-{:x}", context.host(), getpid(), std::time(nullptr));
+  for (const fs::path& missing : missing_directories(directory)) mine += '\n' + missing.string();
+  std::istringstream in(context.exchange("the name of the folder for trials", mine)[0]);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
 }
 
 Trial::Trial(Context& context, const FilesystemPlan& plan)
     : context_(context),
       plan_(plan),
-      name_(common_name(context)),
-      scratch_(context.guard(), plan.directory, name_),
+      paths_(agree_on_paths(context, plan.directory)),
+      scratch_(context.guard(), plan.directory, paths_[0]),
       usable_(static_cast<std::size_t>(context.size()), true) {}
 
 std::vector<CheckResult> Trial::run() {
@@ -121,22 +125,25 @@ CheckResult Trial::make() {
   CheckResult check{.name = plan_.prefix + ".make", .summary = plan_.directory.string()};
   check.records = context_.gather_all(activity("make"), [&]() -> std::vector<Record> {
     if (context_.rank() != 0) return {};
+    scratch_.adopt({paths_.begin() + 1, paths_.end()});
     scratch_.make();
-    write_text_file(scratch_.path() / "root", name_);
+    write_text_file(scratch_.path() / "root", paths_[0]);
     return {{.found = "a folder can be made"}};
   });
   return check;
 }
 
 Record Trial::see_root() {
-  const double seconds = wait_for_text(scratch_.path() / "root", name_, kSeenWithin);
+  const double seconds = wait_for_text(scratch_.path() / "root", paths_[0], kSeenWithin);
   if (seconds < 0)
     return {.verdict = Verdict::fail,
             .found = fmt::format("what rank 0 on {} wrote to {} is not seen within {:g} s", context_.host_of(0),
                                  plan_.directory.string(), static_cast<double>(kSeenWithin.count()) / 1e3),
             .advice = kNotShared,
             .code = ExitCode::io};
-  write_text_file(own("seen", context_.rank()), name_);
+  // They are the same here, so whichever rank ends last removes them.
+  scratch_.adopt({paths_.begin() + 1, paths_.end()});
+  write_text_file(own("seen", context_.rank()), paths_[0]);
   return {.value = seconds, .unit = "s", .code = ExitCode::io};
 }
 
@@ -145,7 +152,7 @@ Record Trial::see_nodes() {
   double longest = 0;
   for (const int first : context_.first_ranks()) {
     if (!usable_[static_cast<std::size_t>(first)]) continue;
-    const double seconds = wait_for_text(own("seen", first), name_, kSeenWithin);
+    const double seconds = wait_for_text(own("seen", first), paths_[0], kSeenWithin);
     longest = std::max(longest, seconds);
     if (seconds >= 0) continue;
     return {.verdict = Verdict::fail,
@@ -172,7 +179,7 @@ CheckResult Trial::exclusive() {
   CheckResult check = trial("exclusive", [&]() -> Record {
     std::string won;
     for (int i = 0; i < kExclusiveNames; ++i)
-      if (create_text_file(scratch_.path() / fmt::format("once-{}", i), name_)) won += fmt::format("{} ", i);
+      if (create_text_file(scratch_.path() / fmt::format("once-{}", i), paths_[0])) won += fmt::format("{} ", i);
     return {.found = won, .code = ExitCode::io};
   });
   std::vector<std::vector<int>> won;

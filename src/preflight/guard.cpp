@@ -10,7 +10,7 @@ namespace shoal::preflight {
 namespace {
 
 // mpirun sends SIGKILL one second after SIGTERM.
-constexpr std::chrono::milliseconds kPeriod{100};
+constexpr std::chrono::milliseconds kPeriod{25};
 
 }  // namespace
 

@@ -16,12 +16,14 @@ class Scratch {
  public:
   // The path alone: nothing is made. `name`: the same on all ranks.
   Scratch(Guard& guard, const std::filesystem::path& directory, const std::string& name);
-  // Removes the folder with all that is in it, and the directories that make() had to make.
+  // Removes the folder with all that is in it, and the directories that were adopted, where they are empty.
   ~Scratch();
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
 
-  void make();  // IoError
+  // Of the directories on the way those that are missing, the outermost first: this run is about to make them, or has.
+  void adopt(std::vector<std::filesystem::path> parents);
+  void make();  // and what is missing on the way; IoError
   const std::filesystem::path& path() const { return path_; }
 
  private:

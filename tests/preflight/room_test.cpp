@@ -182,6 +182,7 @@ TEST(Scratch, LeavesNothingButWhatOthersMade) {
   Guard guard(std::chrono::minutes(1));
   {
     Scratch scratch(guard, folder.path() / "a" / "b", "s");
+    scratch.adopt(missing_directories(folder.path() / "a" / "b"));
     scratch.make();
     std::ofstream(scratch.path() / "file") << "x";
     EXPECT_TRUE(fs::exists(folder.path() / "a" / "b" / "s" / "file"));
@@ -189,6 +190,7 @@ TEST(Scratch, LeavesNothingButWhatOthersMade) {
   EXPECT_TRUE(fs::is_empty(folder.path()));
   {
     Scratch scratch(guard, folder.path() / "a" / "b", "s");
+    scratch.adopt(missing_directories(folder.path() / "a" / "b"));
     scratch.make();
     std::ofstream(folder.path() / "a" / "theirs") << "x";
   }
@@ -203,6 +205,7 @@ int ended(const fs::path& directory, std::chrono::milliseconds limit, int signal
     Guard guard(limit);
     guard.set_activity("a wait");
     Scratch scratch(guard, directory, "s");
+    scratch.adopt(missing_directories(directory));
     scratch.make();
     std::ofstream(scratch.path() / "file") << "x";
     if (signal != 0) raise(signal);
