@@ -129,6 +129,9 @@ void Runtime::run(const std::function<void()>& body) {
   } catch (const CommunicationError&) {
     abort_run(true);
     throw;
+  } catch (const activity::Leaving&) {
+    abort_run(true);
+    throw;
   } catch (...) {
     abort_run(false);
     throw;

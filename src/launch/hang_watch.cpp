@@ -1,6 +1,7 @@
 #include "launch/hang_watch.h"
 
 #include <algorithm>
+#include <csignal>
 #include <utility>
 
 #include "core/error.h"
@@ -18,6 +19,7 @@ using std::chrono::seconds;
 using State = Whereabouts::State;
 
 constexpr int kHang = static_cast<int>(ExitCode::hang), kCommunication = static_cast<int>(ExitCode::communication);
+constexpr int kKilled = 128 + SIGKILL;  // as launchers have it
 constexpr int kStopped = static_cast<int>(ExitCode::stopped);
 // How often the file system, which may be that of thousands of nodes, is asked for a strike, and is told where ranks
 // are.
@@ -82,7 +84,7 @@ std::optional<std::string> HangWatch::look_at_neighbours() {
       n.gone = Clock::now();
       if (dead) tell_dead(*n.slot);
     }
-    if (Clock::now() - *n.gone >= options_.patience) return end(dead ? kCommunication : leaving, "");
+    if (Clock::now() - *n.gone >= options_.patience) return end(dead ? kKilled : leaving, "");
   }
   return std::nullopt;
 }
@@ -92,7 +94,7 @@ void HangWatch::tell_dead(const activity::Slot& slot) const {
   const activity::Reading whose = activity::read(slot);
   const std::string& host = options_.hosts[static_cast<std::size_t>(whose.rank)];
   const std::string how = "ended without a word: killed, perhaps for its use of memory (dmesg tells)";
-  if (record_failure_of(whose, host, kCommunication, how) || (options_.where.empty() && speaks()))
+  if (record_failure_of(whose, host, kKilled, how) || (options_.where.empty() && speaks()))
     log::error("rank {} (process {} on host {}), which was in {}, {}", whose.rank, whose.process, host,
                place_text(whose), how);
 }
