@@ -32,7 +32,7 @@ class FailureTest(cluster.LiveTest):
         job = self.train(nodes=3, ntasks_per_node=2, train=["--sequence-length-of-samples", "16"])
         self.assertEqual(job.wait_for_end(), "FAILED", job.log())
         self.assertEqual(job.exit_code, 2, job.log())
-        self.assertEqual(job.log().count("error: '--sequence-length-of-samples' is no option"), 1, job.log())
+        self.assertEqual(job.log().count("error: unrecognised option '--sequence-length-of-samples'"), 1, job.log())
 
     def test_a_killed_rank_takes_the_step_down_and_is_named(self):
         job, pid = self.running()
@@ -42,7 +42,8 @@ class FailureTest(cluster.LiveTest):
         cluster.wait_until(lambda: not self.ranks_left(job), "the end of all ranks", 30)
         self.assertLess(time.monotonic() - killed, 10)
         self.assertEqual(job.wait_for_end(), "FAILED", job.log())
-        self.assertEqual(job.exit_code, 137)
+        # 137 where Slurm was the first to end the others, 6 where a neighbour has seen it and aborted the job.
+        self.assertIn(job.exit_code, (6, 137), job.log())
         self.assertRegex(job.log(), rf"n2: task {rank}: Killed")
         failure = self.first_failure()
         self.assertEqual((failure["rank"], failure["host"], failure["attempt"]), (rank, "n2", 1), failure)

@@ -13,8 +13,8 @@ class RequeueTest(cluster.LiveTest):
 
     def test_a_signal_saves_and_requeues_and_the_weights_are_those_of_a_run_without(self):
         size = {"nodes": 2, "ntasks_per_node": 1}
-        straight = self.train(checkpoints="straight", train=["--max-steps", "300"], **size)
-        job = self.requeued(train=["--max-steps", "300", "--requeue", "on-signal"], **size)
+        straight = self.train(checkpoints="straight", train=["--max-steps", "120"], **size)
+        job = self.requeued(train=["--max-steps", "120", "--requeue", "on-signal"], **size)
         run("scancel", "--signal=USR1", job.number)
         job.wait_for_log(r"start 2\n")
         self.assertEqual(job.wait_for_end(), "COMPLETED", job.log())
@@ -22,20 +22,20 @@ class RequeueTest(cluster.LiveTest):
         first, second = self.attempts()
         self.assertEqual((first["exit_code"], first["requeued"], second["exit_code"]), (75, True, 0))
         self.assertEqual(second["start_step"], first["end_step"])
-        self.assertIn(first["end_step"], range(20, 300), "the signal has stopped nothing")
+        self.assertIn(first["end_step"], range(20, 120), "the signal has stopped nothing")
         self.assertEqual(straight.wait_for_end(), "COMPLETED", straight.log())
         self.assert_same_weights(self.folder / "straight/gpt2-tiny.h5", self.folder / "ck/gpt2-tiny.h5")
 
     def preempted(self, partition):
         job = self.requeued(partition=partition, nodes=1, ntasks_per_node=2, nodelist="n1",
-                            train=["--max-steps", "400", "--checkpoint-every", "10", "--requeue", "on-signal"])
+                            train=["--max-steps", "120", "--checkpoint-every", "10", "--requeue", "on-signal"])
         urgent = run("sbatch", "--parsable", "--partition=urgent", "--nodelist=n1", "--exclusive",
                      "--output=urgent.log", "--wrap=sleep 1", cwd=self.folder).output.strip()
         self.jobs.append(cluster.Job(urgent, self.folder))
         self.assertEqual(self.jobs[-1].wait_for_end(), "COMPLETED")
         self.assertEqual(job.wait_for_end(), "COMPLETED", job.log())
         self.assertEqual(job.restarts, 1)
-        self.assertEqual(self.steps_of(self.folder / "ck")[-1], 400)
+        self.assertEqual(self.steps_of(self.folder / "ck")[-1], 120)
         first, second = self.attempts()
         self.assertGreaterEqual(second["start_step"], 20)
         return first, second
@@ -58,18 +58,19 @@ class RequeueTest(cluster.LiveTest):
 
     def test_links_of_a_chain_stop_where_the_run_is_done(self):
         size = {"nodes": 1, "ntasks_per_node": 2}
-        chain = self.train("chain.sbatch", array="1-4%1", output="chain-%A_%a.log", train=["--max-steps", "200"],
+        chain = self.train("chain.sbatch", array="1-4%1", output="chain-%A_%a.log", train=["--max-steps", "100"],
                            **size)
         chain.wait_for_step(20)
-        run("scancel", "--signal=USR1", f"{chain.number}_1")
+        first = run("squeue", "--noheader", f"--jobs={chain.number}", "--states=running", "--format=%A").output.strip()
+        run("scancel", "--signal=USR1", first)
         chain.wait_for_log("the run is done: cancels the links that wait")
         ended = {"COMPLETED", "CANCELLED"}
         cluster.wait_until(lambda: set(chain.states_of_tasks().values()) <= ended, chain.states_of_tasks)
         self.assertEqual([chain.states_of_tasks()[link] for link in ("1", "2")], ["COMPLETED"] * 2)
         self.assertIn("CANCELLED", chain.states_of_tasks().values())
         self.assertEqual([attempt["exit_code"] for attempt in self.attempts()], [75, 0])
-        self.assertEqual(self.steps_of(self.folder / "ck")[-1], 200)
-        late = self.train("chain.sbatch", train=["--max-steps", "200"], **size)
+        self.assertEqual(self.steps_of(self.folder / "ck")[-1], 100)
+        late = self.train("chain.sbatch", train=["--max-steps", "100"], **size)
         self.assertEqual(late.wait_for_end(), "COMPLETED", late.log())
         self.assertIn("nothing is left for this link", late.log())
         self.assertEqual(len(self.attempts()), 2)
