@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "launch/hostlist.h"
+#include "launch/number_ranges.h"
 
 namespace shoal::launch {
 namespace {
@@ -52,11 +53,13 @@ std::string hosts_text(const Group& group) {
 }
 
 std::string clause(const Group& group) {
+  constexpr std::size_t kLongestRanks = 100;  // characters
   std::vector<int> ranks;
   for (const Whereabouts& w : group) ranks.push_back(w.rank);
   const bool one = group.size() == 1;
   const char* const are = one ? "is" : "are";
-  std::string text = fmt::format("{} {} on {}", one ? "rank" : "ranks", ranks_text(ranks), hosts_text(group));
+  std::string text =
+      fmt::format("{} {} on {}", one ? "rank" : "ranks", ranges_text(ranks, kLongestRanks), hosts_text(group));
   switch (group[0].state) {
     case State::runs: return text + fmt::format(" {} in {}", are, place_text(group[0].at));
     case State::stopped:
@@ -68,21 +71,6 @@ std::string clause(const Group& group) {
 }
 
 }  // namespace
-
-std::string ranks_text(const std::vector<int>& ranks) {
-  constexpr std::size_t kShown = 20;  // intervals
-  std::string text;
-  std::size_t intervals = 0;
-  for (std::size_t i = 0; i < ranks.size();) {
-    std::size_t end = i + 1;
-    while (end < ranks.size() && ranks[end] == ranks[end - 1] + 1) ++end;
-    if (++intervals > kShown) return text + fmt::format(" and {} more", ranks.size() - i);
-    text += fmt::format("{}{}", i ? "," : "", ranks[i]);
-    if (end - i > 1) text += fmt::format("{}{}", end - i > 2 ? "-" : ",", ranks[end - 1]);
-    i = end;
-  }
-  return text;
-}
 
 std::string place_text(const activity::Reading& at) {
   std::string text = activity::text_of(at.operation);

@@ -30,7 +30,4 @@ const Whereabouts* suspect(const std::vector<Whereabouts>& all);
 // "checkpoint save of step 12", "backward of unit 7 'h.6', step 12, micro-step 1" (micro-steps count from 0).
 std::string place_text(const activity::Reading& at);
 
-// "0-2,5"; `ranks` ascending.
-std::string ranks_text(const std::vector<int>& ranks);
-
 }  // namespace shoal::launch

@@ -122,7 +122,7 @@ TEST_F(HangWatchTest, AStoppedRankIsNamedWithItsPlaceAndRecorded) {
   const auto line = watch(hangs, 5s, [] { activity::enter(Operation::backward); });
   ASSERT_TRUE(line.has_value());
   EXPECT_NE(
-      line->find("rank 2 on host here is stopped (SIGSTOP, or a debugger) in checkpoint save of step 4; ranks 0,1 "
+      line->find("rank 2 on host here is stopped (SIGSTOP, or a debugger) in checkpoint save of step 4; ranks 0-1 "
                  "on host here are in backward of step 4"),
       std::string::npos)
       << *line;
@@ -143,7 +143,7 @@ TEST_F(HangWatchTest, OneThatHangsWhileOthersWaitForItIsTheOddOne) {
   activity::enter(Operation::forward);
   const auto line = watch(hangs, 5s, nullptr);
   ASSERT_TRUE(line.has_value());
-  EXPECT_NE(line->find("rank 2 on host here is in reading data of step 4; ranks 0,1 on host here are in forward"),
+  EXPECT_NE(line->find("rank 2 on host here is in reading data of step 4; ranks 0-1 on host here are in forward"),
             std::string::npos)
       << *line;
   EXPECT_EQ(recorded().rank, 2);

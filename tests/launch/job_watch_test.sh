@@ -42,10 +42,10 @@ expect crashes 12 139 "" '"rank": 2,' '"exit_code": 139,' 'SIGSEGV' '"step": 20'
 expect is_killed 12 137 "error: rank [01]: rank 2 .process [0-9]+ on host .*backward of unit 1.* ended without a word" '"rank": 2,' 'ended without a word' '"unit_name": "h.6", "step": 20'
 expect exits 12 9 "rank 2 .* ended without a word" '"rank": 2,' 'ended without a word'
 # Three seconds without a change, and ten to tell.
-expect stops 17 20 "HANG: .*rank 2 on host [^ ]+ is stopped .* in checkpoint save of step 20; ranks 0,1 on host .* in backward of unit 1 'h.6', step 20" \
+expect stops 17 20 "HANG: .*rank 2 on host [^ ]+ is stopped .* in checkpoint save of step 20; ranks 0-1 on host .* in backward of unit 1 'h.6', step 20" \
   '"rank": 2,' '"exit_code": 20,' '"operation": "checkpoint save"' 'HANG'
 [[ $(grep -c HANG stops.log) == 1 ]] || fail "the hang is told more than once: $(<stops.log)"
-expect loops 17 20 "HANG: .*rank 2 on host [^ ]+ is in reading data of step 20; ranks 0,1 on host .* are in backward" \
+expect loops 17 20 "HANG: .*rank 2 on host [^ ]+ is in reading data of step 20; ranks 0-1 on host .* are in backward" \
   '"rank": 2,' '"exit_code": 20,'
 grep -q '"struck": true' loops/where/node-of-rank-0000.attempt-000001.json || fail "no report of where the ranks were"
 left=$(pgrep -f "^$probe " || true)

@@ -42,7 +42,7 @@ TEST(Whereabouts, WhoDoesNotRunComesBeforeSmallerGroups) {
                                      at(2, "a", Operation::forward, 0, "", State::stopped),
                                      at(3, "b", Operation::start, -1, "", State::unheard)};
   EXPECT_EQ(describe(all),
-            "rank 3 on host b is not heard of (is the node down, or its network?); ranks 1,2 on host a are stopped "
+            "rank 3 on host b is not heard of (is the node down, or its network?); ranks 1-2 on host a are stopped "
             "(SIGSTOP, or a debugger) in forward of unit 0, step 12; rank 0 on host a is in reading data of step 12");
   EXPECT_EQ(suspect(all)->rank, 3);
 }
@@ -50,7 +50,7 @@ TEST(Whereabouts, WhoDoesNotRunComesBeforeSmallerGroups) {
 TEST(Whereabouts, WhereAllAreAtOnePlaceOrHalvesAreNobodyStandsOut) {
   std::vector<Whereabouts> all{at(0, "a", Operation::sums), at(1, "a", Operation::sums)};
   EXPECT_EQ(suspect(all), nullptr);
-  EXPECT_EQ(describe(all), "ranks 0,1 on host a are in sums of a step of step 12");
+  EXPECT_EQ(describe(all), "ranks 0-1 on host a are in sums of a step of step 12");
   all[1].at.operation = Operation::data;
   EXPECT_EQ(suspect(all), nullptr);
   EXPECT_EQ(suspect({}), nullptr);
@@ -75,17 +75,6 @@ TEST(Whereabouts, TheMessageOfManyRanksIsShort) {
   const std::string text = describe(all);
   EXPECT_LT(text.size(), 4000u) << text;
   EXPECT_NE(text.find("and 3584 ranks at 56 other places"), std::string::npos) << text;
-}
-
-TEST(Whereabouts, RanksAsIntervals) {
-  EXPECT_EQ(ranks_text({}), "");
-  EXPECT_EQ(ranks_text({5}), "5");
-  EXPECT_EQ(ranks_text({0, 1}), "0,1");
-  EXPECT_EQ(ranks_text({0, 1, 2, 5, 7, 8}), "0-2,5,7,8");
-  std::vector<int> odd;
-  for (int i = 1; i < 100; i += 2) odd.push_back(i);
-  EXPECT_EQ(ranks_text(odd).substr(0, 8), "1,3,5,7,");
-  EXPECT_TRUE(ranks_text(odd).ends_with(",39 and 30 more")) << ranks_text(odd);
 }
 
 TEST(NodeReport, GoesThroughTextAndBack) {
@@ -131,7 +120,7 @@ TEST(NodeReport, TheLastAttemptIsDescribedByItsOwnReportsAlone) {
   write_text_file(node_report_file(where, 0, 2), to_json(report));
   write_text_file(node_report_file(where, 3, 1), "half a rep");
   EXPECT_EQ(last_seen(where, 1),
-            "last seen at 2026-11-30 00:53:25 UTC: ranks 0,1 on hosts n[1-2] are in forward of unit 1 'a', step 12");
+            "last seen at 2026-11-30 00:53:25 UTC: ranks 0-1 on hosts n[1-2] are in forward of unit 1 'a', step 12");
   write_text_file(where / "strike.attempt-000001", "");
   write_text_file(where / "notes of the user", "");
   forget_reports_before(where, 2);
