@@ -68,6 +68,9 @@ std::optional<ExitCode> JobRun::ends_at_once() {
 }
 
 void JobRun::begin() {
+  if (is_root() && requeue_.any() && facts_.job.address.empty())
+    log::warning("--requeue {}: this is no job of Slurm (SLURM_JOB_ID is not set), so nothing will be requeued",
+                 options_.job.requeue);
   if (!has_directory() && !writes_checkpoints(options_)) return;
   const int number = std::stoi(on_root(world_, [&] { return std::to_string(take_number()); }));
   if (!has_directory()) return;
@@ -81,9 +84,6 @@ void JobRun::begin() {
     return "";
   });
   log::info("attempt {}; its notes are in {}", number, directory_.path().string());
-  if (requeue_.any() && facts_.job.address.empty())
-    log::warning("--requeue {}: this is no job of Slurm (SLURM_JOB_ID is not set), so nothing will be requeued",
-                 options_.job.requeue);
 }
 
 // Where the checkpoints are, since the number decides who may write them.

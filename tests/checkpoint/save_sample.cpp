@@ -4,9 +4,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 
 #include "checkpoint/checkpointer.h"
+#include "checkpoint/file_names.h"
 #include "checkpoint/sample_state.h"
 #include "comm/fake_process_group.h"
 #include "core/crc32c.h"
@@ -48,6 +50,20 @@ std::int64_t restored_step(const fs::path& directory, const std::function<int(st
     if (world.rank() == 0) step = restored->step;
   });
   return step;
+}
+
+checkpoint::Fence new_attempt(const fs::path& directory) {
+  auto fence = checkpoint::Fence::take(directory, 0, "host new");
+  fence.enter();
+  return fence;
+}
+
+std::int64_t temporaries_in(const fs::path& directory) {
+  const auto is_temporary = [](const fs::directory_entry& entry) {
+    const auto name = checkpoint::parse_step_directory_name(entry.path().filename().string());
+    return name && name->kind == checkpoint::DirectoryKind::temporary;
+  };
+  return std::count_if(fs::directory_iterator(directory), fs::directory_iterator(), is_temporary);
 }
 
 std::vector<SavePoint> all_save_points() {

@@ -22,6 +22,11 @@ void save_sample(const std::filesystem::path& directory, std::int64_t step, int 
 // The step that a restart on three ranks finds; fails the test unless every element is that of `salt_of(step)`.
 std::int64_t restored_step(const std::filesystem::path& directory, const std::function<int(std::int64_t)>& salt_of);
 
+// Has its number, and has entered.
+checkpoint::Fence new_attempt(const std::filesystem::path& directory);
+// Unfinished saves.
+std::int64_t temporaries_in(const std::filesystem::path& directory);
+
 std::vector<checkpoint::SavePoint> all_save_points();
 
 // Every file below, with a checksum of what is in it.
