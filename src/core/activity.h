@@ -75,9 +75,8 @@ inline Slot& slot() noexcept { return *detail::current.load(std::memory_order_re
 
 // Something moved, though the place is the same: a chunk of a file was written.
 inline void progressed() noexcept {
-  Slot& mine = slot();
-  // One writer at a time, so this needs no locked instruction.
-  mine.changes.store(mine.changes.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+  std::atomic<std::uint64_t>& changes = slot().changes;  // one writer at a time: no locked instruction
+  changes.store(changes.load(std::memory_order_relaxed) + 1, std::memory_order_release);
 }
 
 inline void enter(Operation operation, std::int32_t unit = kNoUnit) noexcept {
@@ -111,12 +110,11 @@ class During {
   std::uint64_t before_;
 };
 
-// What units are called in messages. Names beyond the slot's room are left out, and long ones lose their beginning,
-// which is what the names of a model's units have in common.
+// What units are called in messages. Names beyond the slot's room are left out, and long ones lose their beginning.
 void name_units(std::span<const std::string> names) noexcept;
 
-// This process is about to end with that code (128 + the signal for a crash), and has said why; the first to say so is
-// right. What the main thread waits in meanwhile ends by leave_if_asked().
+// This process is about to end with that code (128 + the signal for a crash), and has said why; the first call counts.
+// What the main thread waits in meanwhile ends by leave_if_asked().
 void leave_with(int code) noexcept;
 
 // What a wait of the main thread ends with once somebody else has decided that this process is to end, and told why.
