@@ -62,7 +62,6 @@ static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<std
 
 namespace detail {
 extern std::atomic<Slot*> current;  // never null
-
 // Zeros are a start without a unit.
 inline std::uint64_t pack(Operation operation, std::int32_t unit) {
   return static_cast<std::uint64_t>(operation) << 32 | static_cast<std::uint32_t>(unit + 1);
