@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <ctime>
+#include <mutex>
 
 #include "core/process_state.h"
 
@@ -43,6 +44,8 @@ const char* text_of(Operation operation) {
 }
 
 void name_units(std::span<const std::string> names) noexcept {
+  static std::mutex one_at_a_time;  // tests have several ranks in one process
+  const std::lock_guard lock(one_at_a_time);
   Slot& mine = slot();
   const std::size_t count = std::min(names.size(), Slot::kNames);
   mine.names.store(0, std::memory_order_release);
