@@ -23,7 +23,7 @@ PROGRAMS = pathlib.Path(os.environ.get("SHOAL_TEST_PROGRAMS", ROOT / "build/rele
 # A model so small that a step is a few milliseconds; what is tested here is the launch, not the arithmetic.
 TINY = ["--model", "gpt2-tiny", "--layers", "1", "--heads", "2", "--hidden-size", "16", "--vocab-size", "256",
         "--max-positions", "16", "--sequence-length", "16", "--tokenizer", "bytes", "--data", str(ROOT / "LICENSE"),
-        "--global-batch-size", "16", "--batch-size", "4", "--log-every", "5"]
+        "--global-batch-size", "16", "--batch-size", "4", "--log-every", "5", "--schedule", "constant"]
 
 
 def environment():
@@ -197,6 +197,17 @@ class LiveTest(unittest.TestCase):
         for match in re.finditer(r"(?m)^dataset: (.*)\n(\d+) differences", result.output):
             self.assertEqual(match.group(2), "0", match.group(1))
         self.assertNotRegex(result.output, "(?i)not comparable|only in|^ +x +$")
+
+    def endless(self):
+        """Options of a training that does not end by itself, until a later start of it finds what end_after() wrote."""
+        (self.folder / "steps.conf").write_text("max-steps = 1000000\n")
+        return ["--config", self.folder / "steps.conf"]
+
+    def end_after(self, job, steps=200):
+        """The next start of it is to end so many steps from now: more than are done before it is stopped. Returns when."""
+        last = max(job.steps_told()) + steps
+        (self.folder / "steps.conf").write_text(f"max-steps = {last}\n")
+        return last
 
     def attempts(self, checkpoints="ck"):
         """The records of the run's attempts, the first one first."""
