@@ -77,6 +77,8 @@ std::string attempt_table(const std::vector<AttemptRecord>& attempts) {
 }
 
 std::string failure_text(const FailureRecord& failure) {
+  if (failure.rank < 0)  // no rank could tell; the next attempt did
+    return fmt::format("attempt {} {}", failure.attempt, failure.reason);
   return fmt::format("first failure of attempt {}: rank {} on {}{}, {} UTC: {} (exit code {})", failure.attempt,
                      failure.rank, failure.host, failure.gpu.empty() ? "" : ", GPU " + failure.gpu, utc(failure.time),
                      failure.reason, failure.exit_code);

@@ -65,6 +65,12 @@ class Status(unittest.TestCase):
         self.assertEqual([a["attempt"] for a in got["attempts"]], [1, 2])
         self.assertEqual(got["first_failures"][0]["rank"], 3)
 
+    def test_a_failure_that_no_rank_could_tell_of(self):
+        self.write("first_failure.attempt-000001.json", {
+            "attempt": 1, "rank": -1, "host": "", "gpu": "", "time": 1000000400, "exit_code": -1,
+            "reason": "left no word of its end; last seen: rank 0 in forward"})
+        self.assertIn("\nattempt 1 left no word of its end; last seen: rank 0 in forward\n", run(self.directory).stdout)
+
     def test_silence(self):
         self.status["updated"] -= 50
         self.write("status.json", self.status)
