@@ -134,7 +134,7 @@ ExitCode publish_agreed(Context& context, const PreflightOptions& options, const
 ExitCode check(const launch::Placement& placement, const PreflightOptions& options) {
   constexpr std::chrono::seconds kGrace{5};
   Guard guard(options.timeout + kGrace);
-  Context context(guard, options.timeout);
+  Context context(placement, guard, options.timeout);
   Report report{.hosts = context.hosts()};
   try {
     run_checks(context, placement, options, report);

@@ -2,33 +2,18 @@
 
 #include <algorithm>
 
-#include "comm/mpi_check.h"
 #include "core/error.h"
 
 namespace shoal::preflight {
 
-Context::Context(Guard& guard, std::chrono::milliseconds limit)
-    : guard_(&guard), limit_(limit), world_(MPI_COMM_WORLD) {
-  begin("the start");
-  learn_nodes();
-}
-
-void Context::learn_nodes() {
-  MPI_Comm node = MPI_COMM_NULL;
-  SHOAL_MPI(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank(), MPI_INFO_NULL, &node));
-  const comm::UniqueMpiComm owned(node);
-  SHOAL_MPI(MPI_Comm_rank(node, &local_rank_));
-  SHOAL_MPI(MPI_Comm_size(node, &local_size_));
-  int first = rank();
-  SHOAL_MPI(MPI_Bcast(&first, 1, MPI_INT, 0, node));
-  std::vector<int> firsts;
-  for (const std::string& text : exchange("the map of nodes", std::to_string(first))) firsts.push_back(std::stoi(text));
-  first_ranks_ = firsts;
-  std::sort(first_ranks_.begin(), first_ranks_.end());
-  first_ranks_.erase(std::unique(first_ranks_.begin(), first_ranks_.end()), first_ranks_.end());
-  for (const int f : firsts)
-    nodes_.push_back(
-        static_cast<int>(std::lower_bound(first_ranks_.begin(), first_ranks_.end(), f) - first_ranks_.begin()));
+Context::Context(const launch::Placement& placement, Guard& guard, std::chrono::milliseconds limit)
+    : guard_(&guard), limit_(limit), world_(MPI_COMM_WORLD), local_size_(placement.local_size) {
+  for (const std::string& text : exchange("the start", std::to_string(placement.node))) {
+    nodes_.push_back(std::stoi(text));
+    // Nodes are numbered in the order of their first ranks.
+    if (nodes_.back() == static_cast<int>(first_ranks_.size()))
+      first_ranks_.push_back(static_cast<int>(nodes_.size()) - 1);
+  }
 }
 
 std::vector<std::string> Context::hosts() const {

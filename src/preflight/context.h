@@ -8,6 +8,7 @@
 
 #include "comm/mpi_process_group.h"
 #include "core/timer.h"
+#include "launch/mpi_session.h"
 #include "preflight/guard.h"
 #include "preflight/record.h"
 
@@ -15,19 +16,17 @@ namespace shoal::preflight {
 
 class Context {
  public:
-  // Collective over the job. `guard` must outlive the context. Everything is over, one way or the other, within `limit`
-  // and a few seconds.
-  Context(Guard& guard, std::chrono::milliseconds limit);
+  // Collective over the job, with where this rank is in it. `guard` must outlive the context. Everything is over, one
+  // way or the other, within `limit` and a few seconds.
+  Context(const launch::Placement& placement, Guard& guard, std::chrono::milliseconds limit);
 
   int rank() const { return world_.rank(); }
   int size() const { return world_.size(); }
   const std::string& host_of(int rank) const { return world_.host_of(rank); }
   const std::string& host() const { return host_of(rank()); }
-  std::vector<std::string> hosts() const;  // of the ranks, in their order
-  // Ranks that share memory are one node, whatever the hosts are called: the lowest rank of each node, ascending.
-  const std::vector<int>& first_ranks() const { return first_ranks_; }
+  std::vector<std::string> hosts() const;                               // of the ranks, in their order
+  const std::vector<int>& first_ranks() const { return first_ranks_; }  // the lowest rank of each node, ascending
   int node_of(int rank) const { return nodes_[static_cast<std::size_t>(rank)]; }  // an index into first_ranks()
-  int local_rank() const { return local_rank_; }
   int local_size() const { return local_size_; }
 
   std::chrono::milliseconds remaining() const;
@@ -48,14 +47,12 @@ class Context {
   std::vector<Record> gather_all(const std::string& activity, const std::function<std::vector<Record>()>& body);
 
  private:
-  void learn_nodes();
-
   Guard* guard_;
   std::chrono::milliseconds limit_;
   Timer timer_;
   comm::MpiProcessGroup world_;
   std::vector<int> nodes_, first_ranks_;
-  int local_rank_ = 0, local_size_ = 1;
+  int local_size_ = 1;
 };
 
 }  // namespace shoal::preflight

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <mpi.h>
 
+#include <cmath>
 #include <filesystem>
 #include <thread>
 
@@ -22,6 +23,21 @@ namespace {
 namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 
+// Where this rank is on this machine; or, for the ways between nodes, as if each rank were alone on one.
+launch::Placement placement(bool alone) {
+  launch::Placement here;
+  MPI_Comm_rank(MPI_COMM_WORLD, &here.rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &here.size);
+  if (alone) {
+    here.node = here.rank;
+    here.nodes = here.size;
+  } else {
+    here.local_rank = here.rank;
+    here.local_size = here.size;
+  }
+  return here;
+}
+
 class Job : public ::testing::Test {
  protected:
   // Of rank 0's making; the same path on all ranks.
@@ -35,14 +51,48 @@ class Job : public ::testing::Test {
   }
 
   Guard guard{5min};
-  Context context{guard, 4min};
+  Context context{placement(false), guard, 4min}, nodes{placement(true), guard, 4min};
 };
 
 TEST_F(Job, KnowsTheNode) {
   EXPECT_EQ(context.first_ranks(), std::vector<int>{0});
   EXPECT_EQ(context.local_size(), context.size());
-  EXPECT_EQ(context.local_rank(), context.rank());
   for (int rank = 0; rank < context.size(); ++rank) EXPECT_EQ(context.node_of(rank), 0);
+}
+
+TEST_F(Job, KnowsTheNodes) {
+  for (int rank = 0; rank < nodes.size(); ++rank) {
+    EXPECT_EQ(nodes.node_of(rank), rank);
+    EXPECT_EQ(nodes.first_ranks().at(static_cast<std::size_t>(rank)), rank);
+  }
+  EXPECT_EQ(nodes.local_size(), 1);
+}
+
+TEST_F(Job, MeasuresAndComparesNodes) {
+  const LinkTable table = measure_links(nodes);
+  EXPECT_EQ(table.between_nodes, nodes.size() > 1);
+  EXPECT_EQ(table.links.size(), static_cast<std::size_t>(nodes.size() * (nodes.size() - 1) / 2));
+  for (const Link& link : table.links) EXPECT_TRUE(link.answered && link.gigabytes_per_second > 0);
+  EXPECT_EQ(judge_latency(table).records.size(), static_cast<std::size_t>(nodes.size()));
+  const auto readings = read_clocks(nodes);
+  ASSERT_EQ(readings.size(), static_cast<std::size_t>(nodes.size()));
+  for (const ClockReading& reading : readings) {
+    EXPECT_TRUE(reading.answered);
+    EXPECT_LT(std::abs(reading.offset_s), 0.5) << "they have one clock";
+  }
+  EXPECT_EQ(worst_of(judge_clocks(readings)), Verdict::ok);
+}
+
+TEST_F(Job, EachNodeReadsWhatAnotherWrote) {
+  const fs::path place = folder();
+  for (const CheckResult& check : check_filesystem(nodes, {.directory = place, .prefix = "fs", .bytes = 1 << 20})) {
+    const bool may_warn = check.name == "fs.write" || check.name == "fs.read";  // this machine may be busy
+    EXPECT_LE(worst_of(check), may_warn ? Verdict::warn : Verdict::skipped) << check.name << ": " << check.summary;
+  }
+  context.exchange("the end", "");
+  EXPECT_TRUE(fs::is_empty(place));
+  context.exchange("the end", "");
+  if (context.rank() == 0) fs::remove_all(place);
 }
 
 TEST_F(Job, GathersWhatRanksFindAndWhatTheyThrow) {
@@ -165,7 +215,7 @@ TEST_F(Job, WithoutGpusThatIsToldAndNoFailureUnlessTheyWereAskedFor) {
 // The last test: afterwards the ranks' messages do not match.
 TEST_F(Job, ZARankThatDoesNotComeIsNamed) {
   if (context.size() == 1) GTEST_SKIP() << "nobody to wait for";
-  Context impatient(guard, 1s);
+  Context impatient(placement(false), guard, 1s);
   if (context.rank() == context.size() - 1) {
     std::this_thread::sleep_for(3s);
   } else {
