@@ -3,6 +3,7 @@
 says that its ranks are."""
 import json
 import random
+import re
 
 import cluster
 from cluster import PROGRAMS, TINY, run
@@ -10,14 +11,21 @@ from cluster import PROGRAMS, TINY, run
 ENV = [PROGRAMS / "shoal", "env"]
 
 
+def by_label(output):
+    """What each task said, of srun --label. Slurm speaks too, without a label."""
+    said = {}
+    for label, line in re.findall(r"(?m)^ *(\d+): ?(.*)$", output):
+        said[label] = said.get(label, "") + line + "\n"
+    return said
+
+
 def told(output):
-    """The JSON documents in the output of several tasks, by their ranks."""
-    decoder, found, at = json.JSONDecoder(), {}, output.find("{")
-    while at != -1:
-        document, end = decoder.raw_decode(output, at)
-        found[value(document, "task (rank)")] = document
-        at = output.find("{", end)
-    return found
+    """The JSON document in it."""
+    return json.JSONDecoder().raw_decode(output, output.index("{"))[0]
+
+
+def told_by_tasks(output):
+    return {label: told(text) for label, text in by_label(output).items()}
 
 
 def value(document, name):
@@ -30,10 +38,11 @@ def variable(document, name):
 
 class EnvironmentTest(cluster.LiveTest):
     def test_tasks_of_a_step_with_uneven_nodes(self):
-        ranks = told(run("srun", "--nodes=3", "--ntasks=4", "--exclude=n4", "--distribution=block", *ENV,
+        ranks = told_by_tasks(run("srun", "--label", "--nodes=3", "--ntasks=4", "--exclude=n4", "--distribution=block", *ENV,
                          "--json").output)
         self.assertEqual(sorted(ranks), ["0", "1", "2", "3"])
         for rank, document in ranks.items():
+            self.assertEqual(value(document, "task (rank)"), rank)
             self.assertEqual((document["launcher"], document["pmi"], document["faults"]), ("srun", "PMIx", []))
             self.assertEqual(document["hosts"], ["n1", "n2", "n3"])
             self.assertEqual(document["tasks_per_node"], [2, 1, 1])
@@ -46,7 +55,7 @@ class EnvironmentTest(cluster.LiveTest):
                      "-c", f"echo the job has $SLURM_NTASKS; {PROGRAMS}/shoal env --json; "
                      f"{PROGRAMS}/shoal train --help >/dev/null; echo train ends with $?").output
         self.assertIn("the job has 4", output)
-        document = told(output)["0"]
+        document = told(output)
         self.assertEqual(document["context"], "the interactive step of salloc")
         self.assertEqual((value(document, "tasks"), document["faults"]), ("1", []))
         self.assertIn("mpirun -n RANKS", output)  # Open MPI would abort
@@ -57,17 +66,17 @@ class EnvironmentTest(cluster.LiveTest):
         script.write_text(f"#!/bin/bash\n{PROGRAMS}/shoal env --json\n")
         output = self.folder / "batch.log"
         run("sbatch", "--wait", "--nodes=2", "--ntasks=4", "--array=7", f"--output={output}", script)
-        document = told(output.read_text())["0"]
+        document = told(output.read_text())
         self.assertEqual((document["context"], document["faults"]), ("the batch shell", []))
         self.assertRegex(document["job"], r"^\d+_7$")
-        document = told(run("salloc", "--nodes=1", "--ntasks=2", *ENV, "--json").output)[None]
+        document = told(run("salloc", "--nodes=1", "--ntasks=2", *ENV, "--json").output)
         self.assertEqual((document["context"], value(document, "tasks")), ("the shell of salloc", "2"))
 
     def test_heterogeneous_steps(self):
-        # Of ranks of MPI: others that end at once leave srun hanging in Slurm 22.05.
-        output = run("salloc", "--nodes=1", "--ntasks=1", ":", "--nodes=1", "--ntasks=2", "srun", "--mpi=none",
+        # With PMIx, tasks that end without MPI leave srun hanging in Slurm 22.05.
+        output = run("salloc", "--nodes=1", "--ntasks=1", ":", "--nodes=1", "--ntasks=2", "srun", "--label", "--mpi=none",
                      "--het-group=0,1", *ENV, "--json").output
-        ranks = told(output)
+        ranks = told_by_tasks(output)
         self.assertEqual(sorted(ranks), ["0", "1", "2"])
         for document in ranks.values():
             self.assertEqual((value(document, "tasks"), document["tasks_per_node"]), ("3", [1, 2]))
@@ -96,8 +105,8 @@ class EnvironmentTest(cluster.LiveTest):
     def test_the_table_is_where_srun_put_the_ranks(self):
         for distribution in ("block", "cyclic"):
             where = ["--nodes=3", "--ntasks=4", "--nodelist=n[1-3]", f"--distribution={distribution}"]
-            put = dict(line.split(": ") for line in
-                       run("srun", "--label", *where, "hostname").output.splitlines())
+            said = by_label(run("srun", "--label", *where, "hostname").output)
+            put = {label: text.strip() for label, text in said.items()}
             runs = self.folder / distribution
             output = run("srun", *where, PROGRAMS / "shoal", "train", *TINY, "--max-steps", "2", "--checkpoint-dir",
                          runs / "ck", "--run-dir", runs / "run").output
