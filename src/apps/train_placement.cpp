@@ -6,6 +6,7 @@
 #include "core/check.h"
 #include "core/file_io.h"
 #include "core/logging.h"
+#include "launch/describe_rank.h"
 #include "launch/first_failure.h"
 #include "launch/gpu_choice.h"
 #include "launch/launch_check.h"
@@ -21,17 +22,7 @@ namespace {
 launch::RankPlace describe_myself(const launch::Placement& placement, const launch::SlurmEnvironment& slurm,
                                   const std::string& wanted) {
   const launch::Machine machine;
-  launch::RankPlace place{.rank = placement.rank,
-                          .node = placement.node,
-                          .local_rank = placement.local_rank,
-                          .local_size = placement.local_size,
-                          .host = placement.host,
-                          .cpus = machine.here()};
-  // Under mpirun Slurm's numbers are those of its daemon.
-  if (slurm.launcher == launch::Launcher::srun && slurm.cpus_per_task)
-    place.cpus_per_task = static_cast<int>(slurm.cpus_per_task->value);
-  if (slurm.cpu_bind) place.cpu_bind = slurm.cpu_bind->value;
-  if (slurm.gpus_on_node && wanted != "cpu") place.gpus_of_slurm = static_cast<int>(slurm.gpus_on_node->value);
+  launch::RankPlace place = launch::describe_rank(placement, slurm, machine, wanted != "cpu");
   place.visible = train::visible_gpus(wanted, machine);
   return place;
 }
