@@ -61,10 +61,11 @@ class RequeueTest(cluster.LiveTest):
         chain = self.train("chain.sbatch", array="1-4%1", output="chain-%A_%a.log", **size)
         chain.wait_for_step(20)
         last = self.end_after(chain)
-        run("scancel", "--signal=USR1", f"{chain.number}_1")
+        # Of a task of an array scancel reaches srun as well, unless the step is named.
+        run("scancel", "--signal=USR1", f"{chain.number}_1.0")
         chain.wait_for_log("the run is done: cancels the links that wait")
         ended = {"COMPLETED", "CANCELLED"}
-        cluster.wait_until(lambda: set(chain.states_of_tasks().values()) <= ended, chain.states_of_tasks)
+        cluster.wait_until(lambda: set(chain.states_of_tasks().values()) <= ended, chain.states_of_tasks, 60)
         self.assertEqual([chain.states_of_tasks()[link] for link in ("1", "2")], ["COMPLETED"] * 2)
         self.assertIn("CANCELLED", chain.states_of_tasks().values())
         self.assertEqual([attempt["exit_code"] for attempt in self.attempts()], [75, 0])
