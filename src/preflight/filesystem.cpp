@@ -20,8 +20,6 @@ namespace {
 using std::chrono::milliseconds;
 namespace fs = std::filesystem;
 
-// Longer than file systems let a machine believe in what it remembers of a directory (NFS: acdirmin, 30 s at most).
-constexpr milliseconds kSeenWithin{10000};
 constexpr int kExclusiveNames = 16;
 constexpr const char* kNotShared = "the directory is not one for all nodes: give a path on the parallel file system";
 
@@ -134,11 +132,11 @@ CheckResult Trial::make() {
 }
 
 Record Trial::see_root() {
-  const double seconds = wait_for_text(scratch_.path() / "root", paths_[0], kSeenWithin);
+  const double seconds = wait_for_text(scratch_.path() / "root", paths_[0], plan_.seen_within);
   if (seconds < 0)
     return {.verdict = Verdict::fail,
             .found = fmt::format("what rank 0 on {} wrote to {} is not seen within {:g} s", context_.host_of(0),
-                                 plan_.directory.string(), static_cast<double>(kSeenWithin.count()) / 1e3),
+                                 plan_.directory.string(), static_cast<double>(plan_.seen_within.count()) / 1e3),
             .advice = kNotShared,
             .code = ExitCode::io};
   // They are the same here, so whichever rank ends last removes them.
@@ -152,12 +150,12 @@ Record Trial::see_nodes() {
   double longest = 0;
   for (const int first : context_.first_ranks()) {
     if (!usable_[static_cast<std::size_t>(first)]) continue;
-    const double seconds = wait_for_text(own("seen", first), paths_[0], kSeenWithin);
+    const double seconds = wait_for_text(own("seen", first), paths_[0], plan_.seen_within);
     longest = std::max(longest, seconds);
     if (seconds >= 0) continue;
     return {.verdict = Verdict::fail,
             .found = fmt::format("what rank {} on {} wrote is not seen within {:g} s", first, context_.host_of(first),
-                                 static_cast<double>(kSeenWithin.count()) / 1e3),
+                                 static_cast<double>(plan_.seen_within.count()) / 1e3),
             .advice = kNotShared,
             .code = ExitCode::io};
   }

@@ -1,6 +1,7 @@
 // A directory that all ranks will write to: is it one directory, does it keep what it is told, and how fast.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <string>
@@ -17,6 +18,8 @@ struct FilesystemPlan {
   std::int64_t bytes = 0;       // that each rank writes and reads; 0: no speeds
   double checkpoint_bytes = 0;  // of all ranks; 0: not known
   int checkpoints = 3;          // that must fit: those kept, and the one being written
+  // Longer than file systems let a machine believe in what it remembers of a directory without asking.
+  std::chrono::milliseconds seen_within{10000};
 };
 
 // Collective over the job. Checks PREFIX.make, .shared, .exclusive, .lock, .hdf5-lock, .write, .read, .rename, .space

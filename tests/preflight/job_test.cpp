@@ -174,7 +174,8 @@ TEST_F(Job, ADirectoryThatCannotBeMadeIsOneFailure) {
 TEST_F(Job, ADirectoryThatIsNotOneIsSeen) {
   const fs::path place = folder(), mine = place / std::to_string(context.rank() == context.size() - 1 ? 1 : 0);
   fs::create_directories(mine);
-  const auto checks = check_filesystem(context, {.directory = mine, .prefix = "fs", .bytes = 1 << 20});
+  const auto checks =
+      check_filesystem(context, {.directory = mine, .prefix = "fs", .bytes = 1 << 20, .seen_within = 1s});
   if (context.size() > 1) {
     const Record& last = checks[1].records.back();
     EXPECT_EQ(checks[1].name, "fs.shared");
