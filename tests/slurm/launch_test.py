@@ -46,7 +46,7 @@ class LaunchTest(cluster.LiveTest):
 
     def test_heterogeneous_job_is_one_world(self):
         job = self.train("het.sbatch", nodes=None, ntasks_per_node=None, cpus_per_task=None,
-                         train=["--max-steps", "20"], parts=["--nodes=1 --ntasks=2", "--nodes=2 --ntasks=2"])
+                         train=["--max-steps", "20"], parts=["--nodelist=n1 --ntasks=2", "--nodelist=n[2-3] --ntasks=2"])
         self.check_run(job, 4, 20)
 
     def test_two_jobs_on_one_node(self):
@@ -70,8 +70,7 @@ class LaunchTest(cluster.LiveTest):
         job = self.submit("preflight.sbatch", [f"preflight=(--checkpoint-dir {self.folder}/ck --size 1)", "mpi=pmix",
                                                "site=ethernet"], nodes=3, ntasks_per_node=1, cpus_per_task=1)
         self.assertEqual(job.wait_for_end(), "COMPLETED", job.log())
-        for name in job.show()["NodeList"], "n1", "n2", "n3":
-            self.assertIn(name, job.log())
+        self.assertRegex(job.log(), r"preflight of 3 ranks on 3 hosts in .*: \d+ checks, 0 failed")
 
     def test_the_wrong_mpi_is_named(self):
         result = self.srun("--nodes=2", "--ntasks=4", "--mpi=none", check=False)

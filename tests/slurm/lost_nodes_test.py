@@ -15,6 +15,7 @@ class LostNodesTest(cluster.LiveTest):
         run("scontrol", "update", "nodename=n[1-3]", "weight=10")
 
     def end_jobs(self):
+        run("scontrol", "update", "nodename=n[1-3]", "weight=1")
         node("join", "n4")
         for name in ("n3", "n4"):  # a node that starts anew is in order at once; Slurm looks at others now and then
             if run(cluster.SANDBOX / "shell", name, "true", check=False).returncode == 0:
