@@ -73,7 +73,7 @@ void add_slow_pairs(const LinkTable& table, double median, CheckResult& check) {
     a.verdict = Verdict::warn;
     a.advice = "both have good links to others: look at the switches and cables between them";
     a.found += (a.found.empty() ? "" : ", ") +
-               (link.answered ? fmt::format("{:.3g} GB/s to {}, the median of all hosts is {:.3g}",
+               (link.answered ? fmt::format("{:.3g} GB/s to {}, the median of all pairs is {:.3g}",
                                             link.gigabytes_per_second, host(table, link.b), median)
                               : fmt::format("no answer from {} within 5 s", host(table, link.b)));
   }
@@ -101,7 +101,7 @@ CheckResult judge_bandwidth(const LinkTable& table) {
     }
     check.records.push_back(std::move(record));
   }
-  if (table.between_nodes) add_slow_pairs(table, median, check);
+  if (table.between_nodes) add_slow_pairs(table, median_of(answered(table, &Link::gigabytes_per_second)), check);
   if (table.endpoints.size() < 2)
     for (Record& record : check.records) record.verdict = Verdict::skipped;
   return check;

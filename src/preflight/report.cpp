@@ -91,11 +91,11 @@ std::size_t host_count(const Report& report) {
 std::vector<std::string> bad_hosts(const Report& report) {
   std::set<std::string> bad;
   for (const CheckResult& check : report.checks) {
-    const std::set<std::string> failed = hosts_with(check, true), passed = hosts_with(check, false);
     // A host where one rank of several failed is as bad as one where all did.
-    const bool some_other_passed =
-        std::any_of(passed.begin(), passed.end(), [&](const std::string& host) { return failed.count(host) == 0; });
-    if (some_other_passed) bad.insert(failed.begin(), failed.end());
+    const std::set<std::string> failed = hosts_with(check, true);
+    std::set<std::string> all = hosts_with(check, false);
+    all.insert(failed.begin(), failed.end());
+    if (all.size() > 1 && 2 * failed.size() <= all.size()) bad.insert(failed.begin(), failed.end());
   }
   std::vector<std::string> ordered;
   for (const std::string& host : report.hosts)

@@ -14,8 +14,8 @@ struct Report {
   double seconds = 0;
 };
 
-// The hosts to blame, each once, in the order of the ranks: those that fail a check which some other host passes. What
-// fails everywhere (a full disk, say) is no host's fault.
+// The hosts to blame, each once, in the order of the ranks: those that fail a check which as many others pass, or more.
+// What fails on most (a full disk, a directory that is on no parallel file system) is no host's fault.
 std::vector<std::string> bad_hosts(const Report& report);
 
 // Of the failures; warnings are none. Where several checks failed, the first of: communication, device, io, any other.

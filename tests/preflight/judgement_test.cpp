@@ -82,7 +82,7 @@ TEST(Bandwidth, ASlowPairIsAWarning) {
   const CheckResult check = judge_bandwidth(table);
   const Record& record = check.records[static_cast<std::size_t>(pair.a)];
   EXPECT_EQ(record.verdict, Verdict::warn);
-  EXPECT_EQ(record.found, "1 GB/s to n" + std::to_string(pair.b) + ", the median of all hosts is 10");
+  EXPECT_EQ(record.found, "1 GB/s to n" + std::to_string(pair.b) + ", the median of all pairs is 10");
 }
 
 TEST(Bandwidth, AHostThatDoesNotAnswerFails) {

@@ -58,6 +58,10 @@ TEST(Report, BlamesHostsThatFailWhatOthersPass) {
   EXPECT_EQ(bad_hosts(report_of({on_n2})), std::vector<std::string>{"n2"});
   const CheckResult everywhere{"a", "", {on("n1", 0, Verdict::fail), on("n2", 2, Verdict::fail)}};
   EXPECT_TRUE(bad_hosts(report_of({everywhere})).empty()) << "a full disk is no host's fault";
+  const CheckResult most{"a", "", {on("n1", 0, Verdict::ok), on("n2", 2, Verdict::fail), on("n3", 4, Verdict::fail)}};
+  EXPECT_TRUE(bad_hosts(report_of({most})).empty()) << "then it is rather n1 that is special";
+  const CheckResult half{"a", "", {on("n1", 0, Verdict::ok), on("n2", 2, Verdict::fail)}};
+  EXPECT_EQ(bad_hosts(report_of({half})), std::vector<std::string>{"n2"});
   const CheckResult warned{"a", "", {on("n1", 0, Verdict::ok), on("n2", 2, Verdict::warn)}};
   EXPECT_TRUE(bad_hosts(report_of({warned})).empty());
   const CheckResult on_n3{"b", "", {on("n3", 4, Verdict::fail), on("n1", 0, Verdict::ok)}};
@@ -77,10 +81,10 @@ TEST(Report, TheExitCodeIsOfTheWorstFailure) {
 
 TEST(Report, TableHasALineACheckAndOneAFinding) {
   const CheckResult well{"links", "all fast", {on("n1", 0, Verdict::ok)}};
-  const CheckResult ill{
-      "fs.write",
-      "slow",
-      {on("n1", 0, Verdict::ok), on("n2", 2, Verdict::fail), on("n2", 3, Verdict::fail), on("n3", 5, Verdict::fail)}};
+  const CheckResult ill{"fs.write",
+                        "slow",
+                        {on("n1", 0, Verdict::ok), on("n2", 2, Verdict::fail), on("n2", 3, Verdict::fail),
+                         on("n3", 5, Verdict::fail), on("n4", 6, Verdict::ok)}};
   EXPECT_EQ(table_of(report_of({well, ill})),
             "check                    found\n"
             "links              ok    all fast\n"
