@@ -46,9 +46,7 @@ void announce_accumulation(const train::TrainParts& parts, const TrainOptions& o
 }
 
 std::int64_t checkpoint_bytes(const train::TrainParts& parts) {
-  StateDict state = parts.sharded.state_dict();
-  state.append(parts.optimizer.state_dict());
-  return train::checkpoint_bytes(state);
+  return parts.sharded.state_bytes() + parts.optimizer.state_bytes();
 }
 
 // The run in a few lines, and whether there is room for its checkpoints.

@@ -153,6 +153,7 @@ void FullyShardedModule::summon_full_params(const std::function<void()>& body, b
 }
 void FullyShardedModule::sync_buffers() { state_->sync_buffers(); }
 StateDict FullyShardedModule::state_dict() { return state_->state_dict(); }
+std::int64_t FullyShardedModule::state_bytes() const { return state_->bytes(); }
 std::string FullyShardedModule::dtypes() const { return state_->dtypes(); }
 
 std::string FullyShardedModule::print() const { return state_->print(); }

@@ -121,7 +121,7 @@ class FullyShardedModule {
   // Parameters (masters) and buffers as "model/<FQN>". Regions point into the engine's memory, or for a GPU into
   // copies; call StateDict::loaded() after they were filled from outside.
   StateDict state_dict();
-
+  std::int64_t state_bytes() const;      // of all tensors that it names, of the whole model; nothing is copied for it
   std::string print() const;             // the module tree with its units, as --print-model shows it
   std::int64_t parameter_count() const;  // elements of all parameters, tied ones once
   // What the tensors are, for a line at start: "parameters bfloat16, masters float32, gradients bfloat16 on the wire,

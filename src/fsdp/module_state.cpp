@@ -86,6 +86,14 @@ StateDict ModuleState::state_dict() const {
   return state;
 }
 
+std::int64_t ModuleState::bytes() const {
+  std::int64_t bytes = 0;
+  runtime_->for_each_flat(
+      [&](const FlatParameter& flat) { bytes += flat.layout().numel() * flat.master().element_size(); });
+  for (const auto& [fqn, buffer] : buffers()) bytes += static_cast<std::int64_t>(buffer.nbytes());
+  return bytes;
+}
+
 void ModuleState::place_buffers(at::Device device) const {
   const std::optional<at::ScalarType> asked = runtime_->options().mixed_precision.buffer_dtype;
   const at::NoGradGuard no_grad;

@@ -35,6 +35,7 @@ class ModuleState {
   void check_dtypes() const;   // InternalError where a tensor's type is not the one that the policy asks for
 
   StateDict state_dict() const;    // parameters and buffers in the module's order
+  std::int64_t bytes() const;      // of all of them, whole
   void broadcast_buffers() const;  // collective over the mesh; everybody's become rank 0's
   void sync_buffers() const;       // collective over the mesh; see FullyShardedModule
   // See GradientNorm::value().

@@ -137,6 +137,13 @@ void ShardedOptimizer::step_device_shards(at::ScalarType dtype, const std::vecto
 
 int ShardedOptimizer::states() const { return static_cast<int>(rule_->state_names().size()); }
 
+std::int64_t ShardedOptimizer::state_bytes() const {
+  std::int64_t bytes = 0;
+  for (const TrainedFlat& trained : state_->flats)
+    bytes += states() * trained.flat->layout().numel() * trained.flat->master().element_size();
+  return bytes;
+}
+
 StateDict ShardedOptimizer::state_dict() {
   if (state_->offloaded) state_->offloaded->finish();
   StateDict state;

@@ -43,6 +43,8 @@ class ShardedOptimizer {
   int states() const;  // arrays beside a parameter: 2 for Adam
   // "optimizer/<state>/<FQN>", cut like the parameters.
   StateDict state_dict();
+  // Bytes of all of its tensors, of the whole model; nothing is copied for it.
+  std::int64_t state_bytes() const;
 
   // A line a group, in the order of the parameters, for a run's start: "parameter group 1: 50 parameters, 124318464
   // elements, weight decay 0.1, learning rate x 1".

@@ -42,12 +42,6 @@ class Patience {
 
 }  // namespace
 
-std::int64_t checkpoint_bytes(const StateDict& state) {
-  std::int64_t bytes = 0;
-  for (const ShardedTensor& tensor : state.tensors) bytes += tensor.spec.numel() * size_of(tensor.spec.dtype);
-  return bytes;
-}
-
 void check_room(const TrainOptions& options, std::int64_t bytes_a_checkpoint) {
   const std::string option = "--checkpoint-dir " + options.checkpoint.directory.string();
   const fs::path folder = nearest_existing(options.checkpoint.directory);

@@ -5,13 +5,9 @@
 #include <filesystem>
 
 #include "comm/process_group.h"
-#include "shard/state_dict.h"
 #include "train/options.h"
 
 namespace shoal::train {
-
-// Bytes of the tensors of one checkpoint, over all ranks.
-std::int64_t checkpoint_bytes(const StateDict& state);
 
 // IoError where the file system of the checkpoint directory cannot hold --keep + 1 checkpoints of that size, or the
 // directory, or the nearest folder above it that exists, cannot be written. Writes nothing.

@@ -41,6 +41,22 @@ TEST(State, RegionsOfAllRanksMakeUpTheWholeModelInItsOrder) {
   });
 }
 
+TEST(State, BytesAreThoseOfAllTensorsThatItNames) {
+  on_ranks([](comm::ProcessGroup& world) {
+    for (auto* const make : {make_mlp, make_tied, make_frozen, make_conv, make_mixed_dtypes}) {
+      Sharded s = shard(world, make, "none");
+      fsdp::ShardedOptimizer optimizer(*s.fsdp, optim::make_optimizer({.name = "adamw"}));
+      const auto bytes_of = [](const StateDict& state) {
+        std::int64_t bytes = 0;
+        for (const ShardedTensor& tensor : state.tensors) bytes += tensor.spec.numel() * size_of(tensor.spec.dtype);
+        return bytes;
+      };
+      EXPECT_EQ(s.fsdp->state_bytes(), bytes_of(s.fsdp->state_dict()));
+      EXPECT_EQ(optimizer.state_bytes(), bytes_of(optimizer.state_dict()));
+    }
+  });
+}
+
 TEST(State, WhatIsLoadedIntoTheRegionsIsWhatTheModelUses) {
   on_ranks([](comm::ProcessGroup& world) {
     Sharded s = shard(world, make_mlp);
