@@ -199,15 +199,19 @@ class LiveTest(unittest.TestCase):
         self.assertNotRegex(result.output, "(?i)not comparable|only in|^ +x +$")
 
     def endless(self):
-        """Options of a training that does not end by itself, until a later start of it finds what end_after() wrote."""
+        """Options of a training that does not end by itself, until a later start of it finds what end_at() wrote."""
         (self.folder / "steps.conf").write_text("max-steps = 1000000\n")
         return ["--config", self.folder / "steps.conf"]
 
-    def end_after(self, job, steps=200):
-        """The next start of it is to end so many steps from now: more than are done before it is stopped. Returns when."""
-        last = max(job.steps_told()) + steps
-        (self.folder / "steps.conf").write_text(f"max-steps = {last}\n")
-        return last
+    def end_at(self, step):
+        """The next start of it is to end there."""
+        (self.folder / "steps.conf").write_text(f"max-steps = {step}\n")
+        return step
+
+    def end_after_requeue(self, job):
+        """While it waits in the queue, which it does for 6 s at least: some steps more than it has saved."""
+        job.wait_for_state("PENDING")
+        return self.end_at(self.steps_of(self.folder / "ck")[-1] + 60)
 
     def attempts(self, checkpoints="ck"):
         """The records of the run's attempts, the first one first."""

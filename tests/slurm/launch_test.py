@@ -46,7 +46,8 @@ class LaunchTest(cluster.LiveTest):
 
     def test_heterogeneous_job_is_one_world(self):
         job = self.train("het.sbatch", nodes=None, ntasks_per_node=None, cpus_per_task=None,
-                         train=["--max-steps", "20"], parts=["--nodelist=n1 --ntasks=2", "--nodelist=n[2-3] --ntasks=2"])
+                         train=["--max-steps", "20"],
+                         parts=["--nodelist=n1 --ntasks=2", "--nodelist=n[2-3] --ntasks=2"])
         self.check_run(job, 4, 20)
 
     def test_two_jobs_on_one_node(self):

@@ -14,9 +14,8 @@ class RequeueTest(cluster.LiveTest):
     def test_a_signal_saves_and_requeues_and_the_weights_are_those_of_a_run_without(self):
         size = {"nodes": 2, "ntasks_per_node": 1}
         job = self.requeued(**size)
-        last = self.end_after(job)
         run("scancel", "--signal=USR1", job.number)
-        job.wait_for_log(r"start 2\n")
+        last = self.end_after_requeue(job)
         straight = self.train(checkpoints="straight", train=["--max-steps", last], **size)
         self.assertEqual(job.wait_for_end(), "COMPLETED", job.log())
         self.assertEqual(job.restarts, 1)
@@ -28,10 +27,10 @@ class RequeueTest(cluster.LiveTest):
 
     def preempted(self, partition):
         job = self.requeued("--checkpoint-every", "10", partition=partition, nodes=1, ntasks_per_node=2, nodelist="n1")
-        last = self.end_after(job)
         urgent = run("sbatch", "--parsable", "--partition=urgent", "--nodelist=n1", "--exclusive",
                      "--output=urgent.log", "--wrap=sleep 1", cwd=self.folder).output.strip()
         self.jobs.append(cluster.Job(urgent, self.folder))
+        last = self.end_after_requeue(job)
         self.assertEqual(self.jobs[-1].wait_for_end(), "COMPLETED")
         self.assertEqual(job.wait_for_end(), "COMPLETED", job.log())
         self.assertEqual(job.restarts, 1)
@@ -60,7 +59,7 @@ class RequeueTest(cluster.LiveTest):
         size = {"nodes": 1, "ntasks_per_node": 2, "train": self.endless()}
         chain = self.train("chain.sbatch", array="1-4%1", output="chain-%A_%a.log", **size)
         chain.wait_for_step(20)
-        last = self.end_after(chain)
+        last = self.end_at(max(chain.steps_told()) + 600)  # the next link starts at once: later than this one stops
         # Of a task of an array scancel reaches srun as well, unless the step is named.
         run("scancel", "--signal=USR1", f"{chain.number}_1.0")
         chain.wait_for_log("the run is done: cancels the links that wait")
