@@ -1,5 +1,6 @@
 #include "preflight/gpus.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "preflight/gpu_bus.h"
@@ -110,7 +111,7 @@ TEST(GpuBus, AWrongSumFails) {
 
 launch::RankPlace place_of(int rank, int local_size, int gpus) {
   launch::RankPlace place{.rank = rank, .local_rank = rank, .local_size = local_size, .host = "n1"};
-  for (int i = 0; i < gpus; ++i) place.visible.push_back({"0000:0" + std::to_string(i) + ":00.0", "", {}});
+  for (int i = 0; i < gpus; ++i) place.visible.push_back({fmt::format("0000:0{}:00.0", i), "", {}});
   return place;
 }
 

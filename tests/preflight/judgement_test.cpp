@@ -1,4 +1,5 @@
 // Links, clocks, limits, variables: from measurements to verdicts.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <set>
@@ -14,7 +15,7 @@ namespace {
 // All pairs of `hosts` hosts, at 10 GB/s and 2 us.
 LinkTable table_of(int hosts) {
   LinkTable table{.between_nodes = true};
-  for (int i = 0; i < hosts; ++i) table.endpoints.push_back({2 * i, "n" + std::to_string(i)});
+  for (int i = 0; i < hosts; ++i) table.endpoints.push_back({2 * i, fmt::format("n{}", i)});
   for (const auto& round : link_rounds(hosts))
     for (const auto& [a, b] : round) table.links.push_back({a, b, true, 2, 10});
   return table;
@@ -82,7 +83,7 @@ TEST(Bandwidth, ASlowPairIsAWarning) {
   const CheckResult check = judge_bandwidth(table);
   const Record& record = check.records[static_cast<std::size_t>(pair.a)];
   EXPECT_EQ(record.verdict, Verdict::warn);
-  EXPECT_EQ(record.found, "1 GB/s to n" + std::to_string(pair.b) + ", the median of all pairs is 10");
+  EXPECT_EQ(record.found, fmt::format("1 GB/s to n{}, the median of all pairs is 10", pair.b));
 }
 
 TEST(Bandwidth, AHostThatDoesNotAnswerFails) {
@@ -114,7 +115,7 @@ TEST(Latency, AHostFarAwayIsAWarning) {
 
 TEST(Clocks, TheOddOneIsNamedEvenIfItIsRank0) {
   std::vector<ClockReading> readings;
-  for (int i = 0; i < 4; ++i) readings.push_back({i, "n" + std::to_string(i), true, i == 0 ? 0.0 : 30.0, 1e-5});
+  for (int i = 0; i < 4; ++i) readings.push_back({i, fmt::format("n{}", i), true, i == 0 ? 0.0 : 30.0, 1e-5});
   CheckResult check = judge_clocks(readings);
   EXPECT_EQ(check.records[0].verdict, Verdict::warn);
   EXPECT_EQ(check.records[0].found, "its clock is 30.0 s behind those of the others");
