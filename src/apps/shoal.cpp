@@ -87,9 +87,12 @@ std::string usage(const std::set<std::string>& verbs) {
   return text + "\nOther options: --help, --version\n";
 }
 
+// arguments[0] is replaced by the name of the program, which ps and top then show.
 [[noreturn]] void become(const std::string& verb, char** arguments, const std::vector<fs::path>& folders) {
+  std::string name = std::string(kPrefix) + verb;
+  arguments[0] = name.data();
   for (const fs::path& folder : folders) {
-    const fs::path program = folder / (std::string(kPrefix) + verb);
+    const fs::path program = folder / name;
     if (!is_program(program)) continue;
     execv(program.c_str(), arguments);
     throw shoal::IoError("cannot start '{}': {}", program.string(), std::strerror(errno));

@@ -27,8 +27,8 @@ strike() {
   setsid mpirun --bind-to none -n "$gpus" "$bin/shoal" "${gpt[@]}" --max-steps 1000000 --log-every 1 "${@:2}" \
     >"$work/log" 2>&1 &
   local job=$! start
-  for _ in $(seq 600); do grep -q 'step 20 ' "$work/log" && break; sleep 0.1; done
-  victim=$(pgrep -f "shoal-train.*--max-steps 1000000" | tail -n 1)
+  for _ in $(seq 600); do grep -q 'step 20 ' "$work/log" && break; kill -0 $job 2>/dev/null || break; sleep 0.1; done
+  victim=$(pgrep -x shoal-train | tail -n 1)
   start=$(date +%s%N)
   kill -"$1" "$victim"
   wait $job; rc=$?
@@ -37,7 +37,7 @@ strike() {
 
 # Killed in the middle: everybody is gone within ten seconds.
 strike KILL
-left=$(pgrep -fc "shoal-train.*--max-steps 1000000")
+left=$(pgrep -xc shoal-train)
 verdict "a rank killed in a step ends the others ($ms ms, exit code $rc)" "[[ $rc -ne 0 && $left -eq 0 && $ms -lt 10000 ]]"
 
 # A rank that stops (SIGSTOP stands for a node that hangs) is named by the others when their patience ends.
