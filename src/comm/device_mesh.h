@@ -2,8 +2,8 @@
 //
 // Parameters are cut among the ranks of a shard group; replicate groups join the ranks that hold the same shard.
 // FULL_SHARD is 1 × N, NO_SHARD is N × 1, HYBRID_SHARD is N/S × S. Ranks of a shard group are consecutive:
-// global rank = replicate_rank * shard_size + shard_rank. A shard group may be divided further: after forward each of its
-// parts can keep whole parameters among its own ranks, say those of a node, to gather them from there in backward.
+// global rank = replicate_rank * shard_size + shard_rank. A shard group may be divided further: after forward each of
+// its parts can keep whole parameters among its own ranks, say those of a node, to gather them from there in backward.
 #pragma once
 
 #include <memory>

@@ -19,8 +19,8 @@ namespace shoal::models {
 void initialize_parameters(torch::nn::Module& root, std::uint64_t seed);
 
 // Gives every parameter of `root` its values, as transformers do: one of two dimensions or more is drawn from
-// N(0, std_of(FQN)) by core/counter_normal.h, on all threads, with the number that seeds the generators above as the key;
-// of the vectors, those named "bias" become 0, the others 1.
+// N(0, std_of(FQN)) by core/counter_normal.h, on all threads, with the number that seeds the generators above as the
+// key; of the vectors, those named "bias" become 0, the others 1.
 void initialize_normal(torch::nn::Module& root, std::uint64_t seed,
                        const std::function<double(const std::string& fqn)>& std_of);
 
