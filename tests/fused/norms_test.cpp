@@ -1,5 +1,6 @@
 // The norms: on the CPU they are LibTorch's to the bit; the operators have the right graph; on a GPU the kernels agree
 // with float64.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "fused/norms_cases.h"
