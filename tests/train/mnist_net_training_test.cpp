@@ -59,11 +59,11 @@ Result train_sharded(comm::ProcessGroup& world, const data::Dataset& data, fsdp:
   BatchFeed feed(data, sampler, plan, world.rank(), {}, 1);
   Result result;
   for (int step = 0; step < kSteps; ++step)
-    result.losses.push_back(
-        runner
-            .run(
-                sampler, [&] { return feed.next(); }, 0, {step * kBatch, kBatch}, step, kLearningRate, false)
-            .mean_loss());
+    result.losses.push_back(runner
+                                .run(
+                                    sampler, [&] { return feed.next(); }, 0, {step * kBatch, kBatch}, step,
+                                    kLearningRate, [] { return Asks{}; })
+                                .mean_loss());
   sharded->summon_full_params([&] { result.weights = copy_weights(*model->module()); });
   return result;
 }
