@@ -37,7 +37,7 @@ strike() {
 
 # Killed in the middle: everybody is gone within ten seconds.
 strike KILL
-left=$(pgrep -xc shoal-train)
+for _ in $(seq 70); do left=$(pgrep -xc shoal-train); [[ $left -eq 0 ]] && break; sleep 0.1; ((ms += 100)); done
 verdict "a rank killed in a step ends the others ($ms ms, exit code $rc)" "[[ $rc -ne 0 && $left -eq 0 && $ms -lt 10000 ]]"
 
 # A rank that stops (SIGSTOP stands for a node that hangs) is named by the others when their patience ends.
