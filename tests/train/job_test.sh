@@ -23,6 +23,7 @@ is() { [[ $1 == "$2" ]] || fail "'$1', wanted '$2': $3"; }
 
 # start LOG COMMAND…: in the background; $job is it.
 start() {
+  : >"$1"  # at once: what an earlier job said there must not be taken for this one's
   "${@:2}" >"$1" 2>&1 &
   job=$!
 }
