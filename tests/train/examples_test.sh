@@ -11,7 +11,7 @@ losses() { grep -hoE "step [0-9]+ .* loss [0-9.]+" "$@"; }
 for config in docs/examples/*.cfg; do
   name=$(basename "$config" .cfg)
   grep -q "^#   mpirun -n 2 shoal train --config $config\$" "$config" || fail "$config does not say how to start it"
-  job=("$programs/shoal" train --config "$config" --max-steps 6 --log-every 1 --threads 1)
+  job=("$programs/shoal" train --config "$config" --max-steps 6 --warmup 2 --log-every 1 --threads 1)
   expect 0 "^wrote $name/whole.pt" on_ranks 2 "${job[@]}" --checkpoint-dir "$name" --checkpoint-every 3 --keep 10 \
     --output "$name/whole.pt"
   whole=$(losses <<<"$output")
