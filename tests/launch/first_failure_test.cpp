@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
@@ -148,7 +149,8 @@ TEST_F(FirstFailure, WithoutAFileNothingIsWritten) {
   EXPECT_TRUE(fs::is_empty(folder_));
 }
 
-volatile int* g_nowhere = nullptr;
+// Not null: UndefinedBehaviorSanitizer would end the process before the signal comes.
+volatile int* g_nowhere = reinterpret_cast<volatile int*>(std::uintptr_t{0x40});
 
 TEST_F(FirstFailure, CrashesAreRecordedAndEndAsBefore) {
   const struct {
