@@ -150,7 +150,7 @@ TEST_F(FirstFailure, WithoutAFileNothingIsWritten) {
 }
 
 // Not null: UndefinedBehaviorSanitizer would end the process before the signal comes.
-volatile int* g_nowhere = reinterpret_cast<volatile int*>(std::uintptr_t{0x40});
+volatile int* volatile g_nowhere = reinterpret_cast<volatile int*>(std::uintptr_t{0x40});
 
 TEST_F(FirstFailure, CrashesAreRecordedAndEndAsBefore) {
   const struct {
