@@ -20,7 +20,12 @@ constexpr const char* kHelp =
     "  list         which checkpoints there are\n"
     "  inspect      what one holds: tensors, files, training state\n"
     "  verify       read and check every byte\n"
+    "  diff         tensor by tensor, what tells two apart\n"
     "  consolidate  write one file with whole tensors, for HDF5 or PyTorch\n"
+    "  view         make model.h5 in it, which shows whole tensors to HDF5 tools\n"
+    "  reshard      write it anew for another number of ranks\n"
+    "  prune        delete old ones\n"
+    "  repair       set damaged newest ones aside, so that a start finds the newest sound one\n"
     "\n"
     "shoal ckpt VERB --help shows the options of a verb.";
 
@@ -28,14 +33,21 @@ struct NamedVerb {
   std::string_view name;
   CkptVerb run;
 };
-constexpr std::array<NamedVerb, 4> kVerbs{
-    {{"list", ckpt_list}, {"inspect", ckpt_inspect}, {"verify", ckpt_verify}, {"consolidate", ckpt_consolidate}}};
+constexpr std::array<NamedVerb, 9> kVerbs{{{"list", ckpt_list},
+                                           {"inspect", ckpt_inspect},
+                                           {"verify", ckpt_verify},
+                                           {"diff", ckpt_diff},
+                                           {"consolidate", ckpt_consolidate},
+                                           {"view", ckpt_view},
+                                           {"reshard", ckpt_reshard},
+                                           {"prune", ckpt_prune},
+                                           {"repair", ckpt_repair}}};
+constexpr const char* kVerbNames = "list, inspect, verify, diff, consolidate, view, reshard, prune or repair";
 
 }  // namespace
 
 ExitCode run(const std::vector<std::string>& arguments) {
-  SHOAL_CHECK(!arguments.empty(), OptionError,
-              "the verb is missing: list, inspect, verify or consolidate; see shoal ckpt --help");
+  SHOAL_CHECK(!arguments.empty(), OptionError, "the verb is missing: {}; see shoal ckpt --help", kVerbNames);
   const std::string& verb = arguments.front();
   if (verb == "--help") {
     log::print_result(kHelp);
@@ -43,7 +55,7 @@ ExitCode run(const std::vector<std::string>& arguments) {
   }
   for (const NamedVerb& known : kVerbs)
     if (known.name == verb) return known.run({arguments.begin() + 1, arguments.end()});
-  throw OptionError("'{}' is no verb of shoal ckpt: list, inspect, verify or consolidate", verb);
+  throw OptionError("'{}' is no verb of shoal ckpt: {}", verb, kVerbNames);
 }
 
 }  // namespace shoal::apps

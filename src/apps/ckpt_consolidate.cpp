@@ -50,7 +50,8 @@ ExitCode ckpt_consolidate(const std::vector<std::string>& arguments) {
   described.add_options()("force", "replace FILE where it exists");
   po::variables_map values;
   const CkptUsage usage{"consolidate", "PATH --output FILE [--format NAME] [--with-optimizer] [--force]",
-                        "Writes one file with whole tensors from a sharded checkpoint, in bounded memory."};
+                        "Writes one file with whole tensors from a sharded checkpoint, in bounded memory.",
+                        "shoal ckpt consolidate checkpoints/mnist --output mnist.pt"};
   if (!parse_ckpt_options(usage, described, arguments, values)) return ExitCode::ok;
   const checkpoint::ConsolidateOptions options = options_from(values);
   const checkpoint::ConsolidateReport report = checkpoint::consolidate(options);

@@ -80,7 +80,8 @@ ExitCode ckpt_list(const std::vector<std::string>& arguments) {
   boost::program_options::variables_map values;
   const CkptUsage usage{"list", "PATH [--json]",
                         "Lists the checkpoints of a directory, newest first. Looks at sizes, not at every byte: that "
-                        "is\nshoal ckpt verify."};
+                        "is\nshoal ckpt verify.",
+                        "shoal ckpt list checkpoints/mnist --json"};
   if (!parse_ckpt_options(usage, options, arguments, values)) return ExitCode::ok;
   const std::vector<ListedCheckpoint> all = look_at_all(path_of(values));
   values.count("json") ? print_json(all) : print_table(all);

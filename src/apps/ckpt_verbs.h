@@ -16,5 +16,10 @@ ExitCode ckpt_list(const std::vector<std::string>& arguments);
 ExitCode ckpt_inspect(const std::vector<std::string>& arguments);
 ExitCode ckpt_verify(const std::vector<std::string>& arguments);
 ExitCode ckpt_consolidate(const std::vector<std::string>& arguments);
+ExitCode ckpt_diff(const std::vector<std::string>& arguments);
+ExitCode ckpt_view(const std::vector<std::string>& arguments);
+ExitCode ckpt_reshard(const std::vector<std::string>& arguments);
+ExitCode ckpt_prune(const std::vector<std::string>& arguments);
+ExitCode ckpt_repair(const std::vector<std::string>& arguments);
 
 }  // namespace shoal::apps

@@ -18,13 +18,13 @@ double megabytes_per_second(const checkpoint::VerifyReport& report) {
 }
 
 void print_text(const checkpoint::VerifyReport& report) {
-  std::vector<std::vector<std::string>> rows{{"file", "size", "regions", "state"}};
+  std::vector<std::vector<std::string>> rows{{"file", "rank", "size", "regions", "state"}};
   for (const checkpoint::FileCheck& file : report.files)
-    rows.push_back({file.name, human_bytes(file.bytes), std::to_string(file.regions),
+    rows.push_back({file.name, std::to_string(file.rank), human_bytes(file.bytes), std::to_string(file.regions),
                     file.problems.empty() ? "sound" : "damaged"});
   log::print_result(table_text(rows));
   for (const checkpoint::FileCheck& file : report.files)
-    for (const std::string& problem : file.problems) log::print_result(problem);
+    for (const checkpoint::Problem& problem : file.problems) log::result("rank {}: {}", file.rank, problem.text);
   for (const std::string& problem : report.problems) log::print_result(problem);
   const std::int64_t problems = report.problem_count();
   log::result("{}: {} ({} of tensors read and compared in {:.2f} s, {:.0f} MB/s)", report.path.string(),
@@ -32,12 +32,25 @@ void print_text(const checkpoint::VerifyReport& report) {
               report.seconds, megabytes_per_second(report));
 }
 
+Json to_json(const checkpoint::Problem& problem) {
+  Json json{{"text", problem.text}};
+  if (!problem.region) return json;
+  json["tensor"] = problem.region->tensor;
+  json["first_element"] = problem.region->begin;
+  json["elements"] = problem.region->count;
+  return json;
+}
+
 void print_json(const checkpoint::VerifyReport& report) {
   Json json{{"path", report.path.string()}, {"sound", report.problem_count() == 0}, {"bytes", report.bytes},
             {"seconds", report.seconds},    {"problems", report.problems},          {"files", Json::array()}};
-  for (const checkpoint::FileCheck& file : report.files)
-    json["files"].push_back(
-        {{"name", file.name}, {"bytes", file.bytes}, {"regions", file.regions}, {"problems", file.problems}});
+  json["megabytes_per_second"] = megabytes_per_second(report);
+  for (const checkpoint::FileCheck& file : report.files) {
+    Json& item = json["files"].emplace_back(
+        Json{{"name", file.name}, {"rank", file.rank}, {"bytes", file.bytes}, {"regions", file.regions}});
+    item["problems"] = Json::array();
+    for (const checkpoint::Problem& problem : file.problems) item["problems"].push_back(to_json(problem));
+  }
   log::print_result(json.dump(2));
 }
 
@@ -45,13 +58,16 @@ void print_json(const checkpoint::VerifyReport& report) {
 
 ExitCode ckpt_verify(const std::vector<std::string>& arguments) {
   boost::program_options::options_description options;
+  add_workers_option(options);
   options.add_options()("json", "print JSON");
   boost::program_options::variables_map values;
-  const CkptUsage usage{"verify", "PATH [--json]",
+  const CkptUsage usage{"verify", "PATH [--workers N] [--json]",
                         "Reads every byte of a checkpoint, compares it with its checksum, and checks that every "
-                        "element\nof every tensor is there once. Exit code 4 where anything is wrong."};
+                        "element\nof every tensor is there once. Exit code 4 where anything is wrong.",
+                        "shoal ckpt verify checkpoints/mnist --workers 8"};
   if (!parse_ckpt_options(usage, options, arguments, values)) return ExitCode::ok;
-  const checkpoint::VerifyReport report = checkpoint::verify(checkpoint::resolve_checkpoint(path_of(values)));
+  const checkpoint::VerifyReport report =
+      checkpoint::verify(checkpoint::resolve_checkpoint(path_of(values)), workers_of(values));
   values.count("json") ? print_json(report) : print_text(report);
   return report.problem_count() == 0 ? ExitCode::ok : ExitCode::checkpoint;
 }

@@ -48,35 +48,6 @@ void put_back(const fs::path& path, const fs::path& name) noexcept {
   fs::rename(path, name, taken_or_gone);
 }
 
-// A crash in the middle of the removal must not leave something that looks like a checkpoint. The fence is asked once
-// more when the checkpoint has no name any longer: this process may have been stopped since it asked, for as long as a
-// newer attempt needs to use that name.
-void remove_checkpoint(const fs::path& path, const Fence* fence, const SaveObserver& observer) {
-  ask(fence);
-  pass(observer, SavePoint::removal_allowed);
-  const auto name = parse_step_directory_name(path.filename().string());
-  const fs::path aside =
-      path.parent_path() / temporary_directory_name(name->step, number_of(fence), make_checkpoint_id());
-  rename_path(path, aside);
-  try {
-    pass(observer, SavePoint::old_set_aside);
-    ask(fence);
-  } catch (const Error&) {
-    put_back(aside, path);
-    throw;
-  }
-  remove_tree(aside);
-}
-
-bool is_sound(const fs::path& path) {
-  try {
-    open_checkpoint(path);
-    return true;
-  } catch (const CheckpointError&) {
-    return false;  // left alone: whoever restores or verifies is told why
-  }
-}
-
 void point_latest_at(const fs::path& checkpoint, const Fence* fence, const SaveObserver& observer) {
   const fs::path directory = checkpoint.parent_path();
   const fs::path staged = directory / (std::string(kLatestName) + ".tmp");
@@ -121,6 +92,36 @@ void give_name(const Attempt& attempt, const fs::path& final_path, const SaveObs
 }
 
 }  // namespace
+
+// The fence is asked once more when the checkpoint has no name any longer: this process may have been stopped since it
+// asked, for as long as a newer attempt needs to use that name.
+void remove_checkpoint(const fs::path& path, const Fence* fence, const SaveObserver& observer, std::uint64_t number) {
+  ask(fence);
+  pass(observer, SavePoint::removal_allowed);
+  const auto name = parse_step_directory_name(path.filename().string());
+  const fs::path aside =
+      path.parent_path() / temporary_directory_name(name->step, number_of(fence), make_checkpoint_id());
+  rename_path(path, aside);
+  try {
+    pass(observer, SavePoint::old_set_aside);
+    SHOAL_CHECK(number == 0 || directory_number(aside) == number, IoError,
+                "{} is another checkpoint than a moment ago: a job saves there", path.string());
+    ask(fence);
+  } catch (const Error&) {
+    put_back(aside, path);
+    throw;
+  }
+  remove_tree(aside);
+}
+
+bool is_sound(const fs::path& path) {
+  try {
+    open_checkpoint(path);
+    return true;
+  } catch (const CheckpointError&) {
+    return false;  // left alone: whoever restores or verifies is told why
+  }
+}
 
 Attempt begin_attempt(const fs::path& directory, std::int64_t step, const Fence* fence, const SaveObserver& observer) {
   make_directories(directory);

@@ -44,6 +44,15 @@ std::filesystem::path commit(const Attempt& attempt, const Manifest& manifest, c
 void tidy_up(const std::filesystem::path& directory, int keep, const Fence* fence = nullptr,
              const SaveObserver& observer = {});
 
+// COMMIT, the manifest and the sizes of the files are as they should be. No byte of a tensor is read.
+bool is_sound(const std::filesystem::path& checkpoint);
+
+// Deletes one checkpoint: it has a temporary name first, so that half of it is never taken for a whole. The fence is
+// asked before that and once more after it, when the checkpoint gets its name back if a newer attempt has come. So it
+// does where `number` (directory_number(), 0: any) shows that a save has given the name to another one: IoError.
+void remove_checkpoint(const std::filesystem::path& checkpoint, const Fence* fence, const SaveObserver& observer = {},
+                       std::uint64_t number = 0);
+
 // After an error: removes what there is of the attempt. Does not throw; what stays is swept by the next save.
 void abandon(const Attempt& attempt) noexcept;
 

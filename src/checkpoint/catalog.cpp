@@ -1,6 +1,9 @@
 #include "checkpoint/catalog.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <system_error>
 #include <tuple>
 
@@ -103,13 +106,26 @@ bool is_checkpoint(const fs::path& path) {
 }
 
 fs::path resolve_checkpoint(const fs::path& path) {
+  std::error_code ignored;
+  return is_checkpoint(path) && fs::is_directory(path, ignored) ? path : checkpoints_in(path).front().path;
+}
+
+std::vector<CatalogEntry> checkpoints_in(const fs::path& path) {
   std::error_code error;
   SHOAL_CHECK(fs::is_directory(path, error), CheckpointError, "{} is no checkpoint and no directory of checkpoints",
               path.string());
-  if (is_checkpoint(path)) return path;
-  const std::vector<CatalogEntry> entries = list_checkpoints(path);
+  SHOAL_CHECK(!is_checkpoint(path), OptionError, "{} is one checkpoint; give the directory that holds it",
+              path.string());
+  std::vector<CatalogEntry> entries = list_checkpoints(path);
   SHOAL_CHECK(!entries.empty(), CheckpointError, "there is no checkpoint in {}", path.string());
-  return entries.front().path;
+  return entries;
+}
+
+std::uint64_t directory_number(const fs::path& path) {
+  struct stat status {};
+  SHOAL_CHECK(::stat(path.c_str(), &status) == 0, IoError, "cannot examine {}: {}", path.string(),
+              std::generic_category().message(errno));
+  return status.st_ino;
 }
 
 }  // namespace shoal::checkpoint

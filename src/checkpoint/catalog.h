@@ -35,4 +35,12 @@ std::filesystem::path resolve_checkpoint(const std::filesystem::path& path);
 // True for one checkpoint, sound or not, as opposed to a directory of checkpoints.
 bool is_checkpoint(const std::filesystem::path& path);
 
+// A number by which a checkpoint is known again under another name, or missed under its own: that of its directory in
+// the file system. IoError where it is not there.
+std::uint64_t directory_number(const std::filesystem::path& path);
+
+// `path` where it is a directory of checkpoints with at least one in it, as list_checkpoints() gives them. OptionError
+// where it is one checkpoint, CheckpointError where there is none.
+std::vector<CatalogEntry> checkpoints_in(const std::filesystem::path& path);
+
 }  // namespace shoal::checkpoint

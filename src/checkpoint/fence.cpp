@@ -59,6 +59,14 @@ Fence Fence::take(const fs::path& directory, int above, const std::string& who, 
   return {directory, number, text};
 }
 
+Fence Fence::watch(const fs::path& directory) {
+  const fs::path folder = directory / kAttemptFolder;
+  std::error_code error;
+  const bool exists = fs::exists(folder, error);
+  SHOAL_CHECK(!error, IoError, "cannot examine {}: {}", folder.string(), error.message());
+  return {directory, exists ? numbers_in(folder).writer : 0, ""};
+}
+
 void Fence::enter(const FenceObserver& observer) const {
   const fs::path folder = directory_ / kAttemptFolder;
   check();
@@ -71,7 +79,15 @@ void Fence::enter(const FenceObserver& observer) const {
   pass(observer, FencePoint::swept);
 }
 
+void Fence::check_unchanged() const {
+  const int newest = watch(directory_).number_;
+  SHOAL_CHECK(newest == number_, SupersededError,
+              "attempt {}{} has taken over {} meanwhile; the rest is left alone: run this again", newest,
+              who_is(directory_ / kAttemptFolder / attempt_file_name(newest, true)), directory_.string());
+}
+
 void Fence::check() const {
+  if (text_.empty()) return check_unchanged();
   const fs::path folder = directory_ / kAttemptFolder;
   const fs::path mine = folder / attempt_file_name(number_, false);
   std::error_code error;

@@ -30,6 +30,11 @@ class Fence {
   static Fence take(const std::filesystem::path& directory, int above, const std::string& who,
                     const FenceObserver& observer = {});
 
+  // For tools, which are no attempts and supersede nobody: stands for the attempt that has entered last, if any.
+  // check() throws SupersededError once a newer one has, since what that one finds is to stay as it finds it. enter()
+  // must not be called. IoError.
+  static Fence watch(const std::filesystem::path& directory);
+
   int number() const { return number_; }
 
   // From here on older attempts neither commit nor delete; what they left unfinished is gone, and what they had
@@ -41,12 +46,13 @@ class Fence {
   void check() const;
 
  private:
+  void check_unchanged() const;
   Fence(std::filesystem::path directory, int number, std::string text)
       : directory_(std::move(directory)), number_(number), text_(std::move(text)) {}
 
   std::filesystem::path directory_;
   int number_;
-  std::string text_;  // of the file
+  std::string text_;  // of the file; empty: watches only
 };
 
 }  // namespace shoal::checkpoint

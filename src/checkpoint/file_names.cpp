@@ -85,6 +85,10 @@ std::string displaced_directory_name(std::int64_t step, std::string_view id) {
   return fmt::format("{}{}{}", step_directory_name(step), kDisplacedInfix, id);
 }
 
+std::string evidence_directory_name(std::int64_t step, std::string_view id) {
+  return fmt::format("damaged_{}.{}", step_directory_name(step), id);
+}
+
 std::optional<StepDirectory> parse_step_directory_name(std::string_view name) {
   if (!name.starts_with(kStepPrefix)) return std::nullopt;
   StepDirectory directory;

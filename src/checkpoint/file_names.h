@@ -4,8 +4,9 @@
 //   DIR/step_00001000.tmp.000003.<id>/          a save of attempt 3 that is under way, or what it is removing; swept by
 //                                               the next save or attempt. Without a number: of a writer without a fence
 //   DIR/step_00001000.old.<id>/                 complete; displaced by a new checkpoint of the same step
+//   DIR/damaged_step_00001000.<id>/             set aside by 'shoal ckpt repair'; never read, never deleted
 //   DIR/attempts/000003, 000003.writer          attempts (fence.h)
-//   …/manifest.json, COMMIT, shards/<id>_rank_00003.h5
+//   …/manifest.json, COMMIT, shards/<id>_rank_00003.h5, model.h5
 #pragma once
 
 #include <cstdint>
@@ -17,6 +18,7 @@ namespace shoal::checkpoint {
 
 inline constexpr const char* kManifestName = "manifest.json";
 inline constexpr const char* kCommitName = "COMMIT";
+inline constexpr const char* kViewName = "model.h5";
 inline constexpr const char* kLatestName = "latest";
 inline constexpr const char* kShardFolder = "shards";
 inline constexpr const char* kAttemptFolder = "attempts";
@@ -39,7 +41,9 @@ bool is_checkpoint_id(std::string_view text);
 std::string step_directory_name(std::int64_t step);
 std::string temporary_directory_name(std::int64_t step, int attempt, std::string_view id);
 std::string displaced_directory_name(std::int64_t step, std::string_view id);
-// Nothing where the name is none of the three.
+// Not parsed by anything: Shoal has no further use for it.
+std::string evidence_directory_name(std::int64_t step, std::string_view id);
+// Nothing where the name is none of the first three.
 std::optional<StepDirectory> parse_step_directory_name(std::string_view name);
 
 struct AttemptFile {

@@ -37,7 +37,11 @@ ShardReader::ShardReader(const std::filesystem::path& directory, const Manifest&
     : manifest_(&manifest),
       path_(directory / manifest.files.at(index).name),
       bytes_(open_of_size(path_, manifest.files[index].bytes)),
-      file_(as_damage([&] { return hdf5::File::open_for_reading(path_); })) {
+      file_(as_damage([&] {
+        const auto lock = hdf5::lock_library();
+        return hdf5::File::open_for_reading(path_);
+      })) {
+  const auto lock = hdf5::lock_library();
   as_damage([&] {
     check_header(index);
     read_table(manifest.files[index]);
@@ -79,6 +83,7 @@ std::int64_t ShardReader::locate(std::size_t region) const {
     total += row->count;
   }
   const std::string path = shard_dataset_path(spec.name);
+  const auto lock = hdf5::lock_library();
   const hdf5::Placement place = as_damage([&] { return hdf5::find_dataset(file_, path); });
   SHOAL_CHECK(place.dtype == spec.dtype && place.shape == std::vector{static_cast<std::int64_t>(total)} &&
                   place.file_offset >= 0,
@@ -87,19 +92,19 @@ std::int64_t ShardReader::locate(std::size_t region) const {
   return place.file_offset + static_cast<std::int64_t>(before) * size_of(spec.dtype);
 }
 
-void ShardReader::read(std::size_t region, const RegionSink& sink) {
+void ShardReader::read(std::size_t region, const RegionSink& sink, std::vector<std::byte>& buffer) const {
   const RegionRow& row = table_.at(region);
   const std::int64_t element = size_of(manifest_->tensors[row.tensor].spec.dtype);
   const std::int64_t bytes = static_cast<std::int64_t>(row.count) * element;
   const std::int64_t from = locate(region);
   const std::int64_t to = static_cast<std::int64_t>(row.begin) * element;
-  buffer_.resize(static_cast<std::size_t>(kChunkBytes));
+  buffer.resize(static_cast<std::size_t>(kChunkBytes));
   std::uint32_t crc = 0;
   for (std::int64_t done = 0; done < bytes; done += kChunkBytes) {
     const auto chunk = static_cast<std::size_t>(std::min(kChunkBytes, bytes - done));
-    as_damage([&] { bytes_.read_at(from + done, buffer_.data(), chunk); });
-    crc = crc32c(buffer_.data(), chunk, crc);
-    sink(to + done, buffer_.data(), chunk);
+    as_damage([&] { bytes_.read_at(from + done, buffer.data(), chunk); });
+    crc = crc32c(buffer.data(), chunk, crc);
+    sink(to + done, buffer.data(), chunk);
     activity::progressed();
   }
   SHOAL_CHECK(crc == row.crc, CheckpointError,

@@ -15,6 +15,8 @@ namespace shoal::checkpoint {
 // Gets a region's bytes piece by piece, in order: `offset` is the place of `data` in the flattened tensor, in bytes.
 using RegionSink = std::function<void(std::int64_t offset, const std::byte* data, std::size_t bytes)>;
 
+// Calls of several threads do not disturb each other, as long as each has a buffer of its own: HDF5 is asked under its
+// lock, and the elements are read past it.
 class ShardReader {
  public:
   // File `index` of the checkpoint at `directory`. Its size, its header and its table of regions are checked:
@@ -24,12 +26,14 @@ class ShardReader {
   const RegionTable& regions() const { return table_; }
   // Reads a region in pieces of at most kChunkBytes. Throws CheckpointError after the last piece where the checksum
   // is wrong: what the sink has seen is void then.
-  void read(std::size_t region, const RegionSink& sink);
+  void read(std::size_t region, const RegionSink& sink) { read(region, sink, buffer_); }
+  void read(std::size_t region, const RegionSink& sink, std::vector<std::byte>& buffer) const;
+  // Where the region's bytes lie in the file. CheckpointError where its dataset is not what manifest and table say.
+  std::int64_t locate(std::size_t region) const;
 
  private:
   void check_header(std::size_t index) const;
   void read_table(const ShardFile& expected);
-  std::int64_t locate(std::size_t region) const;
 
   const Manifest* manifest_;
   std::filesystem::path path_;

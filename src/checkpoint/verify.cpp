@@ -1,5 +1,12 @@
 #include "checkpoint/verify.h"
 
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <thread>
+
 #include "checkpoint/catalog.h"
 #include "checkpoint/shard_reader.h"
 #include "core/error.h"
@@ -8,27 +15,101 @@
 namespace shoal::checkpoint {
 namespace {
 
-// Returns the table, empty where the file is not readable as a shard at all.
-RegionTable verify_file(const Manifest& manifest, std::size_t index, VerifyReport& report) {
-  const ShardFile& expected = manifest.files[index];
-  FileCheck& check = report.files.emplace_back(FileCheck{expected.name, expected.bytes, expected.regions, {}});
-  try {
-    ShardReader reader(report.path, manifest, index);
-    for (std::size_t region = 0; region < reader.regions().size(); ++region) {
-      try {
-        reader.read(region, [&](std::int64_t, const std::byte*, std::size_t bytes) {
-          report.bytes += static_cast<std::int64_t>(bytes);
-        });
-      } catch (const CheckpointError& error) {
-        check.problems.emplace_back(error.what());
-      }
-    }
-    return reader.regions();
-  } catch (const CheckpointError& error) {
-    check.problems.emplace_back(error.what());
-    return {};
+// A region to be read. The file stays open as long as somebody reads one of its regions.
+struct Item {
+  std::shared_ptr<const ShardReader> reader;
+  std::size_t file = 0, region = 0;
+};
+
+struct FoundProblem {
+  std::size_t file, region;
+  std::string text;
+};
+
+// Hands out the regions file by file, so that about as many files are open as there are workers.
+class Verification {
+ public:
+  Verification(const Manifest& manifest, VerifyReport& report) : manifest_(&manifest), report_(&report) {
+    for (const ShardFile& file : manifest.files)
+      report.files.push_back({file.name, static_cast<int>(report.files.size()), file.bytes, file.regions, {}});
   }
-}
+
+  void work() {
+    std::vector<std::byte> buffer;
+    try {
+      while (const std::optional<Item> item = next()) check(*item, buffer);
+    } catch (...) {
+      const std::lock_guard lock(mutex_);
+      failure_ = std::current_exception();
+    }
+  }
+
+  // Once all workers are done.
+  void finish() {
+    if (failure_) std::rethrow_exception(failure_);
+    std::sort(problems_.begin(), problems_.end(), [](const FoundProblem& a, const FoundProblem& b) {
+      return std::pair(a.file, a.region) < std::pair(b.file, b.region);
+    });
+    for (FoundProblem& problem : problems_) {
+      const RegionRow& row = tables_[problem.file][problem.region];
+      const DamagedRegion damaged{manifest_->tensors[row.tensor].spec.name, static_cast<std::int64_t>(row.begin),
+                                  static_cast<std::int64_t>(row.count)};
+      report_->files[problem.file].problems.push_back({std::move(problem.text), damaged});
+    }
+    report_->bytes = bytes_;
+    try {
+      check_coverage(tables_, *manifest_, report_->path.string());
+    } catch (const CheckpointError& error) {
+      report_->problems.emplace_back(error.what());
+    }
+  }
+
+ private:
+  std::optional<Item> next() {
+    const std::lock_guard lock(mutex_);
+    if (failure_) return std::nullopt;
+    while (!current_.reader || current_.region >= current_.reader->regions().size()) {
+      current_.reader.reset();
+      if (tables_.size() == manifest_->files.size()) return std::nullopt;
+      open(tables_.size());
+    }
+    Item item = current_;
+    ++current_.region;
+    return item;
+  }
+
+  // Leaves the table empty where the file is not readable as a shard at all.
+  void open(std::size_t file) {
+    RegionTable& table = tables_.emplace_back();
+    try {
+      current_ = {std::make_shared<const ShardReader>(report_->path, *manifest_, file), file, 0};
+      table = current_.reader->regions();
+    } catch (const CheckpointError& error) {
+      report_->files[file].problems.push_back({error.what(), std::nullopt});
+    }
+  }
+
+  void check(const Item& item, std::vector<std::byte>& buffer) {
+    try {
+      item.reader->read(
+          item.region,
+          [&](std::int64_t, const std::byte*, std::size_t bytes) { bytes_ += static_cast<std::int64_t>(bytes); },
+          buffer);
+    } catch (const CheckpointError& error) {
+      const std::lock_guard lock(mutex_);
+      problems_.push_back({item.file, item.region, error.what()});
+    }
+  }
+
+  const Manifest* manifest_;
+  VerifyReport* report_;
+  std::atomic<std::int64_t> bytes_{0};
+  std::mutex mutex_;  // of all below
+  Item current_;
+  std::vector<RegionTable> tables_;
+  std::vector<FoundProblem> problems_;
+  std::exception_ptr failure_;
+};
 
 }  // namespace
 
@@ -38,20 +119,31 @@ std::int64_t VerifyReport::problem_count() const {
   return static_cast<std::int64_t>(count);
 }
 
-VerifyReport verify(const std::filesystem::path& checkpoint) {
+std::string VerifyReport::first_problem() const {
+  for (const FileCheck& file : files)
+    if (!file.problems.empty()) return file.problems.front().text;
+  return problems.empty() ? "" : problems.front();
+}
+
+VerifyReport verify_files(const std::filesystem::path& directory, const Manifest& manifest, int workers) {
   const Timer timer;
   VerifyReport report;
-  report.path = checkpoint;
-  const Manifest manifest = read_manifest(checkpoint);
-  std::vector<RegionTable> tables;
-  for (std::size_t i = 0; i < manifest.files.size(); ++i) tables.push_back(verify_file(manifest, i, report));
-  try {
-    check_coverage(tables, manifest, checkpoint.string());
-  } catch (const CheckpointError& error) {
-    report.problems.emplace_back(error.what());
+  report.path = directory;
+  Verification verification(manifest, report);
+  {
+    std::vector<std::jthread> others;
+    for (int i = 1; i < workers; ++i) others.emplace_back([&] { verification.work(); });
+    verification.work();
   }
+  verification.finish();
   report.seconds = timer.seconds();
   return report;
 }
+
+VerifyReport verify(const std::filesystem::path& checkpoint, int workers) {
+  return verify_files(checkpoint, read_manifest(checkpoint), workers);
+}
+
+int default_workers() { return std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1, 4); }
 
 }  // namespace shoal::checkpoint

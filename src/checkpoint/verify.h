@@ -2,15 +2,30 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "checkpoint/manifest.h"
+
 namespace shoal::checkpoint {
+
+// Elements of a tensor that are not as they were written.
+struct DamagedRegion {
+  std::string tensor;
+  std::int64_t begin = 0, count = 0;
+};
+
+struct Problem {
+  std::string text;                     // one line; names the file, and the tensor and elements where they are known
+  std::optional<DamagedRegion> region;  // nothing: the file as a whole
+};
 
 struct FileCheck {
   std::string name;
+  int rank = 0;  // that wrote it
   std::int64_t bytes = 0, regions = 0;
-  std::vector<std::string> problems;  // each names the file, the tensor and the elements
+  std::vector<Problem> problems;
 };
 
 struct VerifyReport {
@@ -20,10 +35,18 @@ struct VerifyReport {
   std::vector<FileCheck> files;
   std::vector<std::string> problems;  // of the checkpoint as a whole
   std::int64_t problem_count() const;
+  std::string first_problem() const;  // empty: sound
 };
 
-// Goes on after a problem, so that the report is whole. Throws CheckpointError only where COMMIT or the manifest is
-// so wrong that the files are not known.
-VerifyReport verify(const std::filesystem::path& checkpoint);
+// Goes on after a problem, so that the report is whole. `workers` threads (>= 1) read and compare; a region is one
+// thread's, so that a checkpoint of one large tensor keeps one of them busy. Throws CheckpointError only where COMMIT
+// or the manifest is so wrong that the files are not known.
+VerifyReport verify(const std::filesystem::path& checkpoint, int workers = 1);
+
+// The same of files that are not committed yet.
+VerifyReport verify_files(const std::filesystem::path& directory, const Manifest& manifest, int workers = 1);
+
+// Cores, at most four: what a login node bears and a disk can feed.
+int default_workers();
 
 }  // namespace shoal::checkpoint

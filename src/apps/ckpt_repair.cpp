@@ -1,0 +1,34 @@
+#include "checkpoint/repair.h"
+
+#include "apps/ckpt_options.h"
+#include "apps/ckpt_verbs.h"
+#include "core/logging.h"
+
+namespace shoal::apps {
+
+ExitCode ckpt_repair(const std::vector<std::string>& arguments) {
+  boost::program_options::options_description options;
+  options.add_options()("dry-run", "only tell what is damaged and what would be renamed");
+  add_workers_option(options);
+  boost::program_options::variables_map values;
+  const CkptUsage usage{
+      "repair", "DIR [--dry-run] [--workers N]",
+      "Reads the checkpoints of a directory, newest first, until one verifies. Those that do not are renamed to\n"
+      "damaged_step_…, which Shoal neither reads nor deletes, so that the next start resumes from the sound one.",
+      "shoal ckpt repair checkpoints/mnist --dry-run"};
+  if (!parse_ckpt_options(usage, options, arguments, values)) return ExitCode::ok;
+  const bool dry_run = values.count("dry-run") > 0;
+  const checkpoint::RepairReport report = checkpoint::repair_checkpoints(path_of(values), dry_run, workers_of(values));
+  for (const checkpoint::SetAside& aside : report.damaged) {
+    log::result("{} is damaged: {}", aside.path.string(), aside.problem);
+    log::print_result(dry_run ? "  would be renamed to damaged_step_…"
+                              : "  renamed to " + aside.evidence.filename().string());
+  }
+  log::result("{}: sound; {}", report.newest_sound.string(),
+              report.damaged.empty() ? "there is nothing to repair"
+              : dry_run              ? "the next start would resume from it"
+                                     : "the next start resumes from it");
+  return ExitCode::ok;
+}
+
+}  // namespace shoal::apps
