@@ -7,8 +7,11 @@
 #   shoal_add_smoke_test(NAME COMMAND … [LABELS smoke] [TIMEOUT s])
 #       any command; it passes where it exits with 0.
 #
+# The target unit_tests builds what the tests of the label "unit" run.
+#
 # A test whose every case was skipped (no GPU, say) exits with 77 and is shown as skipped. TIMEOUT is in seconds, 120
 # unless given; the sanitizer presets multiply it by five.
+add_custom_target(unit_tests)
 add_library(shoal_test_main STATIC ${PROJECT_SOURCE_DIR}/tests/support/test_main.cpp)
 target_include_directories(shoal_test_main PUBLIC ${PROJECT_SOURCE_DIR}/tests)
 target_link_libraries(shoal_test_main PUBLIC GTest::gtest)
@@ -61,6 +64,9 @@ function(shoal_add_test name)
   endif()
   _shoal_test_program(${name} SOURCES ${A_SOURCES} LINK ${A_LINK} shoal_test_main)
   add_test(NAME ${name} COMMAND ${name} ${A_ARGS})
+  if(unit IN_LIST A_LABELS)
+    add_dependencies(unit_tests ${name})
+  endif()
   _shoal_test_properties(${name} "${A_LABELS}" "${A_TIMEOUT}")
 endfunction()
 
@@ -87,5 +93,13 @@ function(shoal_add_smoke_test name)
     set(A_LABELS smoke)
   endif()
   add_test(NAME ${name} COMMAND ${A_COMMAND})
+  if(unit IN_LIST A_LABELS)
+    string(REGEX MATCHALL "[A-Za-z0-9_-]+" _words "${A_COMMAND}")  # with those of $<TARGET_FILE:…>
+    foreach(_word IN LISTS _words)
+      if(TARGET ${_word})
+        add_dependencies(unit_tests ${_word})
+      endif()
+    endforeach()
+  endif()
   _shoal_test_properties(${name} "${A_LABELS}" "${A_TIMEOUT}")
 endfunction()

@@ -11,11 +11,12 @@ venv=$cache/torch-$torch_version
 
 usage() {
   cat <<USAGE
-Usage: scripts/setup.sh [--preset P] [--interop] [--programs | --no-build] [-j N]
+Usage: scripts/setup.sh [--preset P] [--interop] [--programs | --unit-tests | --no-build] [-j N]
 
   --preset P   CMake preset: release (default), dev, cuda, asan, tsan; the build goes to build/P
   --interop    also installs Python's PyTorch, transformers, h5py, …, which the interop tests compare with
   --programs   builds the programs alone, without tests and benchmarks
+  --unit-tests builds what the tests of the label "unit" need alone
   --no-build   stops after configuring
   -j N         compile N files at once (default: the number of cores)
   --help       this text
@@ -40,6 +41,7 @@ parse_options() {
       --preset=*) preset=${1#*=} ;;
       --interop) interop=yes ;;
       --programs) build=programs ;;
+      --unit-tests) build=unit_tests ;;
       --no-build) build=none ;;
       -j) (($# > 1)) || usage_error "-j needs a number"; jobs=$2; shift ;;
       -j*) jobs=${1#-j} ;;

@@ -18,12 +18,12 @@ Everything else goes to CTest, e.g.: scripts/test.sh -L unit        scripts/test
 USAGE
 }
 
-preset=release jobs=$(nproc) setup_options=(--interop) ctest_options=()
+preset=release jobs=$(nproc) interop=yes setup_options=() ctest_options=()
 while (($# > 0)); do
   case $1 in
     --help | -h) usage && exit 0 ;;
-    --no-interop) setup_options=() ;;
-    --asan) preset=asan setup_options=() ;;
+    --no-interop) interop=no ;;
+    --asan) preset=asan setup_options=(--unit-tests) ;;
     -j) (($# > 1)) || { usage >&2 && exit 2; }; jobs=$2; shift ;;
     -j*) jobs=${1#-j} ;;
     *) ctest_options+=("$1") ;;
@@ -31,6 +31,7 @@ while (($# > 0)); do
   shift
 done
 
+[[ $interop == no || $preset == asan ]] || setup_options+=(--interop)
 scripts/setup.sh --preset "$preset" -j "$jobs" "${setup_options[@]}"
 say "running the tests"
 ctest --preset "$preset" -j "$jobs" "${ctest_options[@]}"

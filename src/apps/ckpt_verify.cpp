@@ -17,14 +17,25 @@ double megabytes_per_second(const checkpoint::VerifyReport& report) {
   return report.seconds > 0 ? static_cast<double>(report.bytes) / report.seconds / 1e6 : 0;
 }
 
+const char* file_heading(const checkpoint::VerifyReport& report) {
+  return report.files.empty() || report.files.front().one_a_rank ? "rank" : "group";
+}
+
+// Of a file that several ranks wrote, the shard tells which: the rank in its shard group.
+std::string problem_text(const checkpoint::FileCheck& file, const checkpoint::Problem& problem) {
+  if (file.one_a_rank) return fmt::format("rank {}: {}", file.index, problem.text);
+  if (!problem.region) return fmt::format("group {}: {}", file.index, problem.text);
+  return fmt::format("group {}, shard {}: {}", file.index, problem.region->shard, problem.text);
+}
+
 void print_text(const checkpoint::VerifyReport& report) {
-  std::vector<std::vector<std::string>> rows{{"file", "rank", "size", "regions", "state"}};
+  std::vector<std::vector<std::string>> rows{{"file", file_heading(report), "size", "regions", "state"}};
   for (const checkpoint::FileCheck& file : report.files)
-    rows.push_back({file.name, std::to_string(file.rank), human_bytes(file.bytes), std::to_string(file.regions),
+    rows.push_back({file.name, std::to_string(file.index), human_bytes(file.bytes), std::to_string(file.regions),
                     file.problems.empty() ? "sound" : "damaged"});
   log::print_result(table_text(rows));
   for (const checkpoint::FileCheck& file : report.files)
-    for (const checkpoint::Problem& problem : file.problems) log::result("rank {}: {}", file.rank, problem.text);
+    for (const checkpoint::Problem& problem : file.problems) log::print_result(problem_text(file, problem));
   for (const std::string& problem : report.problems) log::print_result(problem);
   const std::int64_t problems = report.problem_count();
   log::result("{}: {} ({} of tensors read and compared in {:.2f} s, {:.0f} MB/s)", report.path.string(),
@@ -38,6 +49,7 @@ Json to_json(const checkpoint::Problem& problem) {
   json["tensor"] = problem.region->tensor;
   json["first_element"] = problem.region->begin;
   json["elements"] = problem.region->count;
+  json["shard"] = problem.region->shard;
   return json;
 }
 
@@ -46,8 +58,10 @@ void print_json(const checkpoint::VerifyReport& report) {
             {"seconds", report.seconds},    {"problems", report.problems},          {"files", Json::array()}};
   json["megabytes_per_second"] = megabytes_per_second(report);
   for (const checkpoint::FileCheck& file : report.files) {
-    Json& item = json["files"].emplace_back(
-        Json{{"name", file.name}, {"rank", file.rank}, {"bytes", file.bytes}, {"regions", file.regions}});
+    Json& item = json["files"].emplace_back(Json{{"name", file.name},
+                                                 {file.one_a_rank ? "rank" : "group", file.index},
+                                                 {"bytes", file.bytes},
+                                                 {"regions", file.regions}});
     item["problems"] = Json::array();
     for (const checkpoint::Problem& problem : file.problems) item["problems"].push_back(to_json(problem));
   }

@@ -80,7 +80,7 @@ void write_trace(fsdp::FullyShardedModule& sharded, const std::filesystem::path&
 
 ExitCode train_and_save(const train::TrainParts& parts, const TrainOptions& options, const train::BatchPlan& plan,
                         train::JobRun& job) {
-  const auto checkpointer = open_checkpoints(parts.world, options, job.fence());
+  const auto checkpointer = open_checkpoints(parts.world, options, parts.device, job.fence());
   train::Trainer trainer(parts, options, plan, checkpointer.get(), job.hooks(checkpoint_bytes(parts)));
   trainer.restore();
   job.going_on_from(trainer.progress().step, trainer.last_step());

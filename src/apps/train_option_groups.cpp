@@ -202,8 +202,16 @@ po::options_description checkpoint_options(TrainOptions& o) {
   d.add_options()                                                                                                 //
       ("checkpoint-dir", path_value(o.checkpoint.directory), "where they go (checkpoints/MODEL); none: nowhere")  //
       ("checkpoint-every", value(o.checkpoint.every, "N|Ne"),
-       "steps, or epochs (1e); 0: only at the end of the job")                                                       //
-      ("keep", value(o.checkpoint.keep, "N"), "newest checkpoints kept (2)")                                         //
+       "steps, or epochs (1e); 0: only at the end of the job")                //
+      ("keep", value(o.checkpoint.keep, "N"), "newest checkpoints kept (2)")  //
+      ("files", value(o.checkpoint.files, "N"),
+       "files of a checkpoint (one a rank on one host; on several one a host, or 512)")  //
+      ("async-save", value(o.checkpoint.async_save, "WHAT"),
+       "training goes on while a checkpoint is written: wait (the next one waits for it), skip (it is left out), or "
+       "off (wait)")  //
+      ("stage-gib", value(o.checkpoint.stage_gib, "GIB"),
+       "host memory of a rank for copies of what is being written (what they need, up to a quarter of the free memory "
+       "by the ranks of the host)")                                                                                  //
       ("resume", value(o.checkpoint.resume, "WHAT"), "auto (the newest, if there is one), never, or a path (auto)")  //
       ("output", path_value(o.checkpoint.output),
        "the weights in one file at the end, FILE.h5 or FILE.pt (CHECKPOINT_DIR/MODEL.h5); none: not written");

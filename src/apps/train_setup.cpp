@@ -16,6 +16,7 @@
 #include "optim/parameter_groups.h"
 #include "train/agreement.h"
 #include "train/random_seed.h"
+#include "train/staging.h"
 #include "train/thread_share.h"
 
 extern char** environ;
@@ -196,13 +197,19 @@ std::unique_ptr<fsdp::ShardedOptimizer> make_optimizer(fsdp::FullyShardedModule&
 }
 
 std::unique_ptr<checkpoint::Checkpointer> open_checkpoints(comm::ProcessGroup& world, const TrainOptions& options,
+                                                           at::Device device,
                                                            const std::optional<checkpoint::Fence>& fence) {
   std::unique_ptr<checkpoint::Checkpointer> checkpointer;
   if (!train::writes_checkpoints(options)) return checkpointer;
+  const std::int64_t stage_bytes = train::stage_bytes(world, options.checkpoint);
   train::run_agreeing([&] {
     checkpointer = std::make_unique<checkpoint::Checkpointer>(
-        world, checkpoint::CheckpointerOptions{
-                   .directory = options.checkpoint.directory, .keep = options.checkpoint.keep, .fence = fence});
+        world, checkpoint::CheckpointerOptions{.directory = options.checkpoint.directory,
+                                               .keep = options.checkpoint.keep,
+                                               .files = options.checkpoint.files,
+                                               .fence = fence,
+                                               .stage_bytes = stage_bytes,
+                                               .allocate_stage = train::stage_allocator(device)});
   });
   return checkpointer;
 }

@@ -57,7 +57,7 @@ std::unique_ptr<data::Dataset> open_data(comm::ProcessGroup& world, const models
 
 // Null where none are written.
 std::unique_ptr<checkpoint::Checkpointer> open_checkpoints(comm::ProcessGroup& world,
-                                                           const train::TrainOptions& options,
+                                                           const train::TrainOptions& options, at::Device device,
                                                            const std::optional<checkpoint::Fence>& fence);
 
 // What Slurm says of the job, as far as it matters to a run.

@@ -3,11 +3,13 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 
 #include "checkpoint/fence.h"
 #include "checkpoint/save_point.h"
+#include "checkpoint/staging_pool.h"
 #include "comm/process_group.h"
 #include "shard/state_dict.h"
 
@@ -16,15 +18,27 @@ namespace shoal::checkpoint {
 struct CheckpointerOptions {
   std::filesystem::path directory;  // holds step_*/ and latest; made where it is missing
   int keep = 2;                     // newest complete checkpoints kept; older ones are deleted after a save. >= 1
+  int files = 0;                    // of a checkpoint; see file_of_ranks()
   SaveObserver observer;            // for tests: is told what point a save has come to
   // Rank 0's right to write here. Empty on the others; empty on all: nobody else may write there meanwhile.
   std::optional<Fence> fence;
+  // For start_save(): bytes of host memory that this rank's copies may take, and who makes it.
+  std::int64_t stage_bytes = std::int64_t{1} << 30;
+  StagingPool::Allocate allocate_stage;
+};
+
+class SaveInFlight;
+
+// The ranks that write one shard file together.
+struct FileGroup {
+  int index = 0, files = 0;                   // this rank's file, and how many there are
+  std::unique_ptr<comm::ProcessGroup> ranks;  // null: this rank alone
 };
 
 struct SaveReport {
   std::filesystem::path path;
   std::int64_t bytes = 0;  // of all ranks
-  double seconds = 0;
+  double seconds = 0;      // from its start to the commit and the removal of old ones
 };
 
 struct Restored {
@@ -39,6 +53,9 @@ class Checkpointer {
  public:
   // Throws IoError where the directory cannot be made or written.
   Checkpointer(comm::ProcessGroup& world, CheckpointerOptions options);
+  ~Checkpointer();  // gives up a save in flight
+  Checkpointer(const Checkpointer&) = delete;
+  Checkpointer& operator=(const Checkpointer&) = delete;
 
   // With a fence: from here on older attempts on the directory are superseded. To be called before anything is
   // restored, so that what is found there stays. SupersededError where a newer attempt was faster.
@@ -48,8 +65,20 @@ class Checkpointer {
 
   // Writes `state` as checkpoint `step`. What was complete before stays complete until this one is; after an error
   // (IoError: disk full, …) nothing of the attempt is left. SupersededError where a newer attempt has entered, which
-  // may come after this checkpoint was committed. `training_state`: a JSON object, the same on every rank.
-  SaveReport save(std::int64_t step, const StateDict& state, const std::string& training_state);
+  // may come after this checkpoint was committed. `training_state`: a JSON object, the same on every rank. Not while
+  // another save is in flight.
+  SaveReport save(std::int64_t step, StateDict state, const std::string& training_state);
+
+  // The same while the caller goes on. Buffers have been copied when this returns; whatever else `state` refers to must
+  // not change before await_copies() has returned. Then, whenever all ranks are save_idle(), which they tell each other
+  // by means of their own, all call continue_save(), until it returns the report. One save is in flight at a time.
+  // Errors as of save(), from any of these calls; after one, no save is in flight.
+  void start_save(std::int64_t step, StateDict state, const std::string& training_state);
+  bool saving() const { return in_flight_ != nullptr; }  // the same on every rank
+  void await_copies();                                   // not collective
+  bool save_idle() const;                                // not collective
+  std::optional<SaveReport> continue_save();
+  SaveReport finish_save();  // waits for the one that is in flight
 
   // `from`: "auto" = the newest complete and sound checkpoint of the directory, falling back loudly to older ones
   // (nothing there at all: nullopt; some there but none sound: CheckpointError); else the path of one checkpoint or
@@ -60,10 +89,13 @@ class Checkpointer {
 
  private:
   const Fence* fence() const { return options_.fence ? &*options_.fence : nullptr; }
-  void explain_failure() const;
+  void start(std::int64_t step, StateDict state, const std::string& training_state, std::int64_t stage_bytes);
 
   comm::ProcessGroup* world_;
   CheckpointerOptions options_;
+  FileGroup file_group_;
+  StagingPool pool_;
+  std::unique_ptr<SaveInFlight> in_flight_;
 };
 
 }  // namespace shoal::checkpoint

@@ -122,8 +122,8 @@ std::optional<AttemptFile> parse_attempt_file_name(std::string_view name) {
   return number ? std::optional(AttemptFile{*number, writer}) : std::nullopt;
 }
 
-std::string shard_file_name(std::string_view id, int rank) {
-  return fmt::format("{}/{}_rank_{:05}.h5", kShardFolder, id, rank);
+std::string shard_file_name(std::string_view id, int index, bool one_a_rank) {
+  return fmt::format("{}/{}_{}_{:05}.h5", kShardFolder, id, one_a_rank ? "rank" : "group", index);
 }
 
 std::string shard_dataset_path(std::string_view tensor_name) {

@@ -6,7 +6,7 @@
 //   DIR/step_00001000.old.<id>/                 complete; displaced by a new checkpoint of the same step
 //   DIR/damaged_step_00001000.<id>/             set aside by 'shoal ckpt repair'; never read, never deleted
 //   DIR/attempts/000003, 000003.writer          attempts (fence.h)
-//   …/manifest.json, COMMIT, shards/<id>_rank_00003.h5, model.h5
+//   …/manifest.json, COMMIT, shards/<id>_rank_00003.h5, or <id>_group_00003.h5 where ranks share files, model.h5
 #pragma once
 
 #include <cstdint>
@@ -53,8 +53,8 @@ struct AttemptFile {
 std::string attempt_file_name(int attempt, bool writer);
 std::optional<AttemptFile> parse_attempt_file_name(std::string_view name);
 
-// Relative to the checkpoint's directory.
-std::string shard_file_name(std::string_view id, int rank);
+// Relative to the checkpoint's directory: that of one rank, or the `index`-th of those that several ranks share.
+std::string shard_file_name(std::string_view id, int index, bool one_a_rank);
 
 // A tensor's dataset in a shard file: "/model/fc1.weight", "/optimizer/exp_avg/fc1.weight". '/' and '%' within the
 // parameter's name are written as %2F and %25. InternalError where the name is not of the form that state_dict.h says.

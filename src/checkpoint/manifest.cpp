@@ -92,10 +92,12 @@ Manifest from_json(const Json& json) {
   for (const Json& tensor : json.at("tensors")) manifest.tensors.push_back(tensor_from(tensor));
   manifest.aliases = json.at("aliases").get<std::vector<std::pair<std::string, std::string>>>();
   check_names(manifest);
+  const std::size_t files = json.at("files").size(), ranks = static_cast<std::size_t>(manifest.ranks);
+  SHOAL_CHECK(manifest.ranks > 0 && files > 0 && files <= ranks, CheckpointError, "{} files for {} ranks", files,
+              manifest.ranks);
   for (const Json& file : json.at("files"))
-    manifest.files.push_back(file_from(file, shard_file_name(manifest.id, static_cast<int>(manifest.files.size()))));
-  SHOAL_CHECK(manifest.files.size() == static_cast<std::size_t>(manifest.ranks), CheckpointError,
-              "{} files for {} ranks", manifest.files.size(), manifest.ranks);
+    manifest.files.push_back(file_from(
+        file, shard_file_name(manifest.id, static_cast<int>(manifest.files.size()), /*one_a_rank=*/files == ranks)));
   manifest.training_state = json.at("training_state").dump();
   return manifest;
 }

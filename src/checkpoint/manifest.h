@@ -21,7 +21,7 @@ struct SavedTensor {
 };
 
 struct ShardFile {
-  std::string name;  // relative to the checkpoint, e.g. "shards/0123456789abcdef_rank_00003.h5"
+  std::string name;  // relative to the checkpoint; see shard_file_name()
   std::int64_t bytes = 0;
   std::int64_t regions = 0;     // rows of its table of regions
   std::uint32_t table_crc = 0;  // CRC-32C of the table's bytes
@@ -36,7 +36,7 @@ struct Manifest {
   std::map<std::string, std::string> libraries;
   std::vector<SavedTensor> tensors;
   std::vector<std::pair<std::string, std::string>> aliases;
-  std::vector<ShardFile> files;  // of rank 0, 1, …
+  std::vector<ShardFile> files;  // as many as ranks: of rank 0, 1, …; fewer: ranks shared them
   std::string training_state;    // a JSON object
 
   std::int64_t tensor_bytes() const;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "checkpoint/file_names.h"
 #include "core/check.h"
 #include "core/crc32c.h"
 #include "shard/shard_layout.h"
@@ -62,17 +63,18 @@ ReshardTargets::ReshardTargets(const std::filesystem::path& directory, const std
                                const std::vector<SavedTensor>& tensors, int ranks)
     : by_tensor_(tensors.size()) {
   allow_open_files(ranks);
-  std::vector<const TensorSpec*> specs;
-  for (const SavedTensor& tensor : tensors) specs.push_back(&tensor.spec);
+  StateDict state;  // no more of it than layouts want to know
+  for (const SavedTensor& tensor : tensors) state.tensors.push_back({tensor.spec, tensor.rule, {}});
   for (int rank = 0; rank < ranks; ++rank) {
-    const ShardOutput& file =
-        files_.emplace_back(directory, ShardHeader{id, step, rank, ranks}, specs, table_of(tensors, rank));
-    for (std::size_t region = 0; region < file.regions().size(); ++region) {
-      const RegionRow& row = file.regions()[region];
-      const std::int64_t element = size_of(specs[row.tensor]->dtype);
-      const auto begin = static_cast<std::int64_t>(row.begin), count = static_cast<std::int64_t>(row.count);
-      by_tensor_[row.tensor].push_back({files_.size() - 1, region, begin * element, (begin + count) * element, {}});
+    const std::string name = shard_file_name(id, rank, /*one_a_rank=*/true);
+    RegionTable table = table_of(tensors, rank);
+    LaidOutShard shard = lay_out_shard(directory / name, {id, step, rank, ranks, ranks}, state, table);
+    for (std::size_t region = 0; region < table.size(); ++region) {
+      const RegionRow& row = table[region];
+      const std::int64_t begin = static_cast<std::int64_t>(row.begin) * size_of(tensors[row.tensor].spec.dtype);
+      by_tensor_[row.tensor].push_back({files_.size(), region, begin, begin + bytes_of(row, state), 0});
     }
+    files_.push_back({name, std::move(shard), std::move(table)});
   }
 }
 
@@ -87,38 +89,24 @@ void ReshardTargets::write(std::size_t tensor, std::int64_t offset, const std::b
 }
 
 void ReshardTargets::write_piece(Target& target, std::int64_t offset, const std::byte* data, std::size_t bytes) {
-  files_[target.rank].write(target.region, offset, data, bytes);
-  const std::int64_t end = offset + static_cast<std::int64_t>(bytes);
-  if (!target.pieces.empty() && target.pieces.back().end == offset) {
-    Piece& last = target.pieces.back();
-    last.crc = crc32c(data, bytes, last.crc);
-    last.end = end;
-  } else {
-    target.pieces.push_back({offset, end, crc32c(data, bytes)});
-  }
-}
-
-std::uint32_t ReshardTargets::crc_of(Target& target) {
-  std::sort(target.pieces.begin(), target.pieces.end(),
-            [](const Piece& a, const Piece& b) { return a.begin < b.begin; });
-  std::uint32_t crc = 0;
-  std::int64_t end = 0;
-  for (const Piece& piece : target.pieces) {
-    SHOAL_ASSERT(piece.begin == end);
-    crc = crc32c_combine(crc, piece.crc, static_cast<std::uint64_t>(piece.end - piece.begin));
-    end = piece.end;
-  }
-  SHOAL_ASSERT(end == target.end - target.begin);
-  return crc;
+  File& file = files_[target.rank];
+  file.shard.file.write_at(file.shard.places.rows[target.region] + offset, data, bytes);
+  const std::int64_t after = target.end - target.begin - offset - static_cast<std::int64_t>(bytes);
+  file.table[target.region].crc ^= crc32c_share(crc32c(data, bytes), static_cast<std::uint64_t>(after));
+  target.written += static_cast<std::int64_t>(bytes);
 }
 
 std::vector<ShardFile> ReshardTargets::finish() {
-  for (std::vector<Target>& targets : by_tensor_)
-    for (Target& target : targets) files_[target.rank].set_crc(target.region, crc_of(target));
+  for (const std::vector<Target>& targets : by_tensor_)
+    for (const Target& target : targets) SHOAL_ASSERT(target.written == target.end - target.begin);
   std::vector<ShardFile> written;
-  for (ShardOutput& file : files_) {
-    file.write_table();
-    written.push_back(file.finish());
+  for (File& file : files_) {
+    OutputFile& output = file.shard.file;
+    if (!file.table.empty())
+      output.write_at(file.shard.places.table, file.table.data(), file.table.size() * sizeof(RegionRow));
+    output.sync();
+    written.push_back({file.name, output.size(), static_cast<std::int64_t>(file.table.size()), table_crc(file.table)});
+    output.close();
   }
   return written;
 }

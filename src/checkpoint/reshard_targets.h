@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/shard_output.h"
+#include "checkpoint/shard_layout.h"
 
 namespace shoal::checkpoint {
 
@@ -26,20 +26,20 @@ class ReshardTargets {
   std::vector<ShardFile> finish();
 
  private:
-  struct Piece {
-    std::int64_t begin = 0, end = 0;  // bytes of the region
-    std::uint32_t crc = 0;
+  struct File {
+    std::string name;
+    LaidOutShard shard;
+    RegionTable table;
   };
   struct Target {
     std::size_t rank = 0, region = 0;
     std::int64_t begin = 0, end = 0;  // bytes of the flattened tensor
-    std::vector<Piece> pieces;
+    std::int64_t written = 0;
   };
 
   void write_piece(Target& target, std::int64_t offset, const std::byte* data, std::size_t bytes);
-  static std::uint32_t crc_of(Target& target);
 
-  std::vector<ShardOutput> files_;              // of rank 0, 1, …
+  std::vector<File> files_;                     // of rank 0, 1, …
   std::vector<std::vector<Target>> by_tensor_;  // in the order of the elements
 };
 

@@ -1,80 +1,59 @@
 #include "checkpoint/shard_output.h"
 
 #include "checkpoint/file_names.h"
-#include "checkpoint/hdf5_output.h"
 #include "core/check.h"
-#include "hdf5/attribute.h"
-#include "hdf5/dataset.h"
-#include "hdf5/datatype.h"
+#include "core/crc32c.h"
 
 namespace shoal::checkpoint {
-namespace {
 
-using Specs = std::span<const TensorSpec* const>;
-
-std::int64_t bytes_of(const RegionRow& row, Specs specs) {
-  return static_cast<std::int64_t>(row.count) * size_of(specs[row.tensor]->dtype);
-}
-
-std::int64_t data_bytes(const RegionTable& table, Specs specs) {
-  std::int64_t bytes = 0;
-  for (const RegionRow& row : table) bytes += bytes_of(row, specs);
-  return bytes;
-}
-
-void write_header(hdf5::File& file, const ShardHeader& header) {
-  hdf5::write_attribute(file, "format", std::string(kFormatName));
-  hdf5::write_attribute(file, "version", std::int64_t{kFormatVersion});
-  hdf5::write_attribute(file, "checkpoint", header.id);
-  hdf5::write_attribute(file, "step", header.step);
-  hdf5::write_attribute(file, "rank", std::int64_t{header.rank});
-  hdf5::write_attribute(file, "ranks", std::int64_t{header.ranks});
-}
-
-// Returns where each region goes.
-std::vector<std::int64_t> lay_out_regions(hdf5::File& file, const RegionTable& table, Specs specs) {
-  std::vector<std::int64_t> offsets;
-  for (auto first = table.begin(), last = first; first != table.end(); first = last) {
-    const TensorSpec& spec = *specs[first->tensor];
-    std::int64_t elements = 0;
-    for (; last != table.end() && last->tensor == first->tensor; ++last)
-      elements += static_cast<std::int64_t>(last->count);
-    const hdf5::Placement placement =
-        hdf5::create_contiguous(file, shard_dataset_path(spec.name), hdf5::file_type(spec.dtype).get(), {elements});
-    SHOAL_ASSERT(placement.file_offset >= 0);
-    std::int64_t offset = placement.file_offset;
-    for (auto row = first; row != last; offset += bytes_of(*row++, specs)) offsets.push_back(offset);
+ShardOutput::ShardOutput(std::string name, OutputFile file, const StateDict& state, RegionTable table,
+                         std::vector<std::int64_t> places, SaveObserver observer)
+    : name_(std::move(name)), observer_(std::move(observer)), table_(std::move(table)), file_(std::move(file)) {
+  for (std::size_t i = 0; i < table_.size(); ++i) {
+    regions_.push_back({table_[i].tensor, bytes_of(table_[i], state), places.at(i)});
+    data_bytes_ += regions_.back().bytes;
   }
-  return offsets;
+  pass(observer_, SavePoint::shard_created);
 }
 
-}  // namespace
-
-ShardOutput::ShardOutput(const std::filesystem::path& directory, const ShardHeader& header, Specs specs,
-                         RegionTable table)
-    : name_(shard_file_name(header.id, header.rank)),
-      table_(std::move(table)),
-      file_(create_hdf5_output(directory / name_, table_.size() + 1, data_bytes(table_, specs), [&](hdf5::File& file) {
-        write_header(file, header);
-        offsets_ = lay_out_regions(file, table_, specs);
-        const auto rows = static_cast<std::int64_t>(table_.size());
-        table_offset_ =
-            hdf5::create_contiguous(file, kRegionsDataset, hdf5::uint64_file_type().get(), {rows, 4}).file_offset;
-      })) {}
-
-void ShardOutput::write(std::size_t region, std::int64_t offset, const std::byte* data, std::size_t bytes) {
-  file_.write_at(offsets_.at(region) + offset, data, bytes);
+ShardOutput::ShardOutput(std::string name, LaidOutShard made, const StateDict& state, RegionTable table,
+                         SaveObserver observer)
+    : ShardOutput(std::move(name), std::move(made.file), state, std::move(table), std::move(made.places.rows),
+                  std::move(observer)) {
+  table_offset_ = made.places.table;
 }
 
-void ShardOutput::write_table() {
-  if (!table_.empty()) file_.write_at(table_offset_, table_.data(), table_.size() * sizeof(RegionRow));
+ShardOutput::ShardOutput(const std::filesystem::path& directory, const ShardHeader& header, const StateDict& state,
+                         SaveObserver observer)
+    : ShardOutput(shard_file_name(header.id, header.index, header.one_a_rank()),
+                  lay_out_shard(directory / shard_file_name(header.id, header.index, header.one_a_rank()), header,
+                                state, table_of(state)),
+                  state, table_of(state), std::move(observer)) {}
+
+void ShardOutput::add_to_checksum(std::size_t index, const std::byte* data, std::size_t bytes) {
+  table_[index].crc = crc32c(data, bytes, static_cast<std::uint32_t>(table_[index].crc));
 }
 
-ShardFile ShardOutput::finish() {
+void ShardOutput::write(std::size_t index, std::int64_t offset, const std::byte* data, std::size_t bytes) {
+  const std::int64_t half = data_bytes_ / 2;
+  file_.write_at(regions_[index].file_offset + offset, data, bytes);
+  const bool first_half = written_ <= half;
+  written_ += static_cast<std::int64_t>(bytes);
+  if (first_half && written_ > half) pass(observer_, SavePoint::shard_half_written);
+}
+
+void ShardOutput::finish() {
+  SHOAL_ASSERT(written_ == data_bytes_);
+  if (table_offset_ >= 0) file_.write_at(table_offset_, table_.data(), table_.size() * sizeof(RegionRow));
+  pass(observer_, SavePoint::shard_written);
   file_.sync();
-  const std::int64_t bytes = file_.size();
+  file_bytes_ = file_.size();
   file_.close();
-  return {name_, bytes, static_cast<std::int64_t>(table_.size()), table_crc(table_)};
+  pass(observer_, SavePoint::shard_synced);
+}
+
+ShardFile ShardOutput::description() const {
+  return {name_, file_bytes_, static_cast<std::int64_t>(table_.size()), table_crc(table_)};
 }
 
 }  // namespace shoal::checkpoint

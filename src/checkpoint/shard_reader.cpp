@@ -53,11 +53,12 @@ void ShardReader::check_header(std::size_t index) const {
   SHOAL_CHECK(id == manifest_->id, CheckpointError, "{} belongs to checkpoint {}, not to {}", path_.string(), id,
               manifest_->id);
   const std::int64_t step = hdf5::read_int64_attribute(file_, "step");
-  const std::int64_t rank = hdf5::read_int64_attribute(file_, "rank");
-  const std::int64_t ranks = hdf5::read_int64_attribute(file_, "ranks");
-  SHOAL_CHECK(step == manifest_->step && rank == static_cast<std::int64_t>(index) && ranks == manifest_->ranks,
-              CheckpointError, "{} is of step {} and rank {} of {}, the manifest says step {} and rank {} of {}",
-              path_.string(), step, rank, ranks, manifest_->step, index, manifest_->ranks);
+  const std::int64_t file = hdf5::read_int64_attribute(file_, "file");
+  const std::int64_t files = hdf5::read_int64_attribute(file_, "files");
+  const auto expected_files = static_cast<std::int64_t>(manifest_->files.size());
+  SHOAL_CHECK(step == manifest_->step && file == static_cast<std::int64_t>(index) && files == expected_files,
+              CheckpointError, "{} is of step {} and file {} of {}, the manifest says step {} and file {} of {}",
+              path_.string(), step, file, files, manifest_->step, index, expected_files);
 }
 
 void ShardReader::read_table(const ShardFile& expected) {

@@ -30,8 +30,10 @@ struct FoundProblem {
 class Verification {
  public:
   Verification(const Manifest& manifest, VerifyReport& report) : manifest_(&manifest), report_(&report) {
+    const bool one_a_rank = static_cast<int>(manifest.files.size()) == manifest.ranks;
     for (const ShardFile& file : manifest.files)
-      report.files.push_back({file.name, static_cast<int>(report.files.size()), file.bytes, file.regions, {}});
+      report.files.push_back(
+          {file.name, static_cast<int>(report.files.size()), one_a_rank, file.bytes, file.regions, {}});
   }
 
   void work() {
@@ -52,9 +54,7 @@ class Verification {
     });
     for (FoundProblem& problem : problems_) {
       const RegionRow& row = tables_[problem.file][problem.region];
-      const DamagedRegion damaged{manifest_->tensors[row.tensor].spec.name, static_cast<std::int64_t>(row.begin),
-                                  static_cast<std::int64_t>(row.count)};
-      report_->files[problem.file].problems.push_back({std::move(problem.text), damaged});
+      report_->files[problem.file].problems.push_back({std::move(problem.text), region_of(row)});
     }
     report_->bytes = bytes_;
     try {
@@ -65,6 +65,13 @@ class Verification {
   }
 
  private:
+  DamagedRegion region_of(const RegionRow& row) const {
+    const auto& [spec, rule] = manifest_->tensors[row.tensor];
+    const auto begin = static_cast<std::int64_t>(row.begin);
+    return {spec.name, begin, static_cast<std::int64_t>(row.count),
+            rule.shard_numel > 0 ? (rule.unit_offset + begin) / rule.shard_numel : 0};
+  }
+
   std::optional<Item> next() {
     const std::lock_guard lock(mutex_);
     if (failure_) return std::nullopt;

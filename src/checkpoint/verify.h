@@ -14,6 +14,7 @@ namespace shoal::checkpoint {
 struct DamagedRegion {
   std::string tensor;
   std::int64_t begin = 0, count = 0;
+  std::int64_t shard = 0;  // the member of the tensor's shard group that held them; 0 of a tensor that is not cut
 };
 
 struct Problem {
@@ -23,7 +24,8 @@ struct Problem {
 
 struct FileCheck {
   std::string name;
-  int rank = 0;  // that wrote it
+  int index = 0;
+  bool one_a_rank = true;  // written by rank `index` alone; else by several
   std::int64_t bytes = 0, regions = 0;
   std::vector<Problem> problems;
 };

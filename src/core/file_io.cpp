@@ -61,6 +61,10 @@ OutputFile::OutputFile(const std::filesystem::path& path)
 OutputFile::OutputFile(const std::filesystem::path& path, Descriptor descriptor)
     : path_(path), descriptor_(std::move(descriptor)) {}
 
+OutputFile OutputFile::open_existing(const std::filesystem::path& path) {
+  return {path, Descriptor(open_or_fail(path, O_WRONLY, "write"))};
+}
+
 void OutputFile::write_at(std::int64_t offset, const void* data, std::size_t bytes) {
   const char* from = static_cast<const char*>(data);
   while (bytes > 0) {

@@ -25,6 +25,7 @@ class OutputFile {
  public:
   explicit OutputFile(const std::filesystem::path& path);  // made; emptied where it exists
   OutputFile(const std::filesystem::path& path, Descriptor opened);
+  static OutputFile open_existing(const std::filesystem::path& path);  // as it is
   void write_at(std::int64_t offset, const void* data, std::size_t bytes);
   void resize(std::int64_t bytes);
   void sync();   // the bytes are on the disk when this returns

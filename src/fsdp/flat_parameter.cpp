@@ -8,6 +8,7 @@
 #include "core/check.h"
 #include "fsdp/host_memory.h"
 #include "fsdp/initial_values.h"
+#include "fsdp/region_memory.h"
 #include "fsdp/unit.h"
 
 namespace shoal::fsdp {
@@ -200,10 +201,9 @@ void FlatParameter::drop_gradients() {
   if (gradients_) gradients_->drop();
 }
 
-StateDict FlatParameter::state_dict(const std::string& prefix, const at::Tensor& values) const {
+StateDict FlatParameter::state_dict(const std::string& prefix, const at::Tensor& values, StateMemory memory) const {
   StateDict state;
-  const std::int64_t width = values.element_size();
-  auto* base = host_memory(values, state);
+  const RegionMemory elements(values, memory, state);
   const std::string rule =
       fmt::format("{}:{}{}", unit_->name(), name_of(dtype_of(dtypes_.module)), trained() ? "" : ":frozen");
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
@@ -211,7 +211,7 @@ StateDict FlatParameter::state_dict(const std::string& prefix, const at::Tensor&
     ShardedTensor tensor;
     tensor.spec = {prefix + parameters_[i].fqn, dtype_of(values.scalar_type()), parameters_[i].tensor.sizes().vec()};
     tensor.rule = {rule, layout_.tensor(i).begin, layout_.shard_numel()};
-    tensor.region = {slice.tensor_begin, slice.count, base + slice.shard_begin * width};
+    tensor.region = elements.region(slice.tensor_begin, slice.count, slice.shard_begin);
     tensor.saves = mesh_->replicate().rank() == 0;
     state.tensors.push_back(std::move(tensor));
   }

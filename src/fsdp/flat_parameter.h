@@ -102,9 +102,8 @@ class FlatParameter final : public torch_internals::StorageUser {
   void collect_gradient(std::size_t index);
   void drop_gradients();  // all of this step
 
-  // One entry a parameter, named prefix + FQN, pointing into `values`, which is cut like master(); where that is the
-  // memory of a GPU, into a copy that is written back by StateDict::loaded().
-  StateDict state_dict(const std::string& prefix, const at::Tensor& values) const;
+  // One entry a parameter, named prefix + FQN, of `values`, which is cut like master().
+  StateDict state_dict(const std::string& prefix, const at::Tensor& values, StateMemory memory) const;
 
  private:
   void make_shards(const FullyShardOptions& options);

@@ -152,7 +152,7 @@ void FullyShardedModule::summon_full_params(const std::function<void()>& body, b
   runtime_->summon_full_params(body, write_back);
 }
 void FullyShardedModule::sync_buffers() { state_->sync_buffers(); }
-StateDict FullyShardedModule::state_dict() { return state_->state_dict(); }
+StateDict FullyShardedModule::state_dict(StateMemory memory) { return state_->state_dict(memory); }
 std::int64_t FullyShardedModule::state_bytes() const { return state_->bytes(); }
 std::string FullyShardedModule::dtypes() const { return state_->dtypes(); }
 

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "comm/device_mesh.h"
+#include "fsdp/state_memory.h"
 #include "fsdp/wrap_policy.h"
 #include "shard/state_dict.h"
 
@@ -118,9 +119,8 @@ class FullyShardedModule {
   // validation and before a checkpoint, so that both see the same state on every rank.
   void sync_buffers();
 
-  // Parameters (masters) and buffers as "model/<FQN>". Regions point into the engine's memory, or for a GPU into
-  // copies; call StateDict::loaded() after they were filled from outside.
-  StateDict state_dict();
+  // Parameters (masters) and buffers as "model/<FQN>"; StateDict::loaded() once it was filled from outside.
+  StateDict state_dict(StateMemory memory = StateMemory::host);
   std::int64_t state_bytes() const;      // of all tensors that it names, of the whole model; nothing is copied for it
   std::string print() const;             // the module tree with its units, as --print-model shows it
   std::int64_t parameter_count() const;  // elements of all parameters, tied ones once

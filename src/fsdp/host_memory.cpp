@@ -2,27 +2,13 @@
 
 #include <sys/mman.h>
 
-#include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 #include <c10/core/Event.h>
 
-#include "core/check.h"
 #include "fsdp/current_stream.h"
 
 namespace shoal::fsdp {
-
-std::byte* host_memory(const at::Tensor& tensor, StateDict& state) {
-  SHOAL_ASSERT(tensor.is_contiguous());
-  if (tensor.is_cpu()) return static_cast<std::byte*>(tensor.data_ptr());
-  const auto copy = std::make_shared<at::Tensor>(tensor.cpu());
-  state.owned.push_back(copy);
-  state.on_loaded.push_back([tensor, copy] {
-    const at::NoGradGuard no_grad;
-    at::Tensor(tensor).copy_(*copy);
-  });
-  return static_cast<std::byte*>(copy->data_ptr());
-}
 
 at::Tensor zeros_on(at::Device device, bool on_host, std::int64_t numel, at::ScalarType dtype, bool copied) {
   const auto options = at::TensorOptions().dtype(dtype);

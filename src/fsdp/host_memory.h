@@ -1,23 +1,15 @@
-// Memory of the host beside a GPU: what offloaded tensors live in, what a StateDict points to, and copies to it that
-// run while the host goes on.
+// Memory of the host beside a GPU: what offloaded tensors live in, and copies to it that run while the host goes on.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
-#include <cstddef>
 #include <memory>
-
-#include "shard/state_dict.h"
 
 namespace c10 {
 struct Event;
 }
 
 namespace shoal::fsdp {
-
-// The elements of contiguous `tensor` on the host: its own memory, or for a device's tensor a copy that `state` owns
-// and writes back when it is loaded.
-std::byte* host_memory(const at::Tensor& tensor, StateDict& state);
 
 // Zeros on `device`, or with `on_host` in memory of the host, pinned where `device` is a GPU that copies from it.
 at::Tensor zeros_on(at::Device device, bool on_host, std::int64_t numel, at::ScalarType dtype, bool copied = true);

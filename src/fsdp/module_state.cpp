@@ -12,6 +12,7 @@
 
 #include "core/check.h"
 #include "fsdp/host_memory.h"
+#include "fsdp/region_memory.h"
 #include "fsdp/runtime.h"
 
 namespace shoal::fsdp {
@@ -52,11 +53,11 @@ std::vector<std::pair<std::string, at::Tensor>> ModuleState::buffers() const {
   return all;
 }
 
-StateDict ModuleState::state_dict() const {
+StateDict ModuleState::state_dict(StateMemory memory) const {
   StateDict state;
   std::unordered_map<std::string, ShardedTensor> by_name;
   runtime_->for_each_flat([&](FlatParameter& flat) {
-    StateDict part = flat.state_dict("model/", flat.master());
+    StateDict part = flat.state_dict("model/", flat.master(), memory);
     part.on_loaded.push_back([&flat] { flat.master_changed(); });
     for (ShardedTensor& t : part.tensors) by_name.emplace(t.spec.name, std::move(t));
     part.tensors.clear();
@@ -65,8 +66,9 @@ StateDict ModuleState::state_dict() const {
   for (const auto& [fqn, buffer] : buffers()) {
     ShardedTensor t;
     t.spec = {"model/" + fqn, dtype_of(buffer.scalar_type()), buffer.sizes().vec()};
-    t.region = {0, buffer.numel(), host_memory(buffer, state)};
+    t.region = RegionMemory(buffer, memory, state).region(0, buffer.numel(), 0);
     t.saves = runtime_->mesh().world().rank() == 0;
+    t.changes_in_forward = true;
     by_name.emplace(t.spec.name, std::move(t));
   }
   // The order of torch's state_dict(): module by module, parameters before buffers.

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "fsdp/gradient_norm.h"
+#include "fsdp/state_memory.h"
 #include "shard/state_dict.h"
 
 namespace at {
@@ -34,10 +35,10 @@ class ModuleState {
   std::string dtypes() const;  // see FullyShardedModule
   void check_dtypes() const;   // InternalError where a tensor's type is not the one that the policy asks for
 
-  StateDict state_dict() const;    // parameters and buffers in the module's order
-  std::int64_t bytes() const;      // of all of them, whole
-  void broadcast_buffers() const;  // collective over the mesh; everybody's become rank 0's
-  void sync_buffers() const;       // collective over the mesh; see FullyShardedModule
+  StateDict state_dict(StateMemory memory) const;  // parameters and buffers in the module's order
+  std::int64_t bytes() const;                      // of all of them, whole
+  void broadcast_buffers() const;                  // collective over the mesh; everybody's become rank 0's
+  void sync_buffers() const;                       // collective over the mesh; see FullyShardedModule
   // See GradientNorm::value().
   double grad_norm(double grad_scale) { return norm_.value(grad_scale); }
   std::string print() const;

@@ -144,13 +144,13 @@ std::int64_t ShardedOptimizer::state_bytes() const {
   return bytes;
 }
 
-StateDict ShardedOptimizer::state_dict() {
+StateDict ShardedOptimizer::state_dict(StateMemory memory) {
   if (state_->offloaded) state_->offloaded->finish();
   StateDict state;
   const std::vector<std::string> names = rule_->state_names();
   for (std::size_t s = 0; s < names.size(); ++s)
     for (const TrainedFlat& trained : state_->flats)
-      state.append(trained.flat->state_dict("optimizer/" + names[s] + "/", trained.states[s]));
+      state.append(trained.flat->state_dict("optimizer/" + names[s] + "/", trained.states[s], memory));
   return state;
 }
 

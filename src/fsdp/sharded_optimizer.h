@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "fsdp/state_memory.h"
 #include "optim/optimizer.h"
 #include "optim/parameter_groups.h"
 #include "shard/state_dict.h"
@@ -42,7 +43,7 @@ class ShardedOptimizer {
 
   int states() const;  // arrays beside a parameter: 2 for Adam
   // "optimizer/<state>/<FQN>", cut like the parameters.
-  StateDict state_dict();
+  StateDict state_dict(StateMemory memory = StateMemory::host);
   // Bytes of all of its tensors, of the whole model; nothing is copied for it.
   std::int64_t state_bytes() const;
 

@@ -34,11 +34,14 @@ struct ShardRule {
   bool operator==(const ShardRule&) const = default;
 };
 
-// `count` elements from element `begin` of the flattened tensor (row-major), at `data` (not owned).
+// `count` elements from element `begin` of the flattened tensor (row-major).
 struct Region {
   std::int64_t begin = 0;
   std::int64_t count = 0;
-  std::byte* data = nullptr;
+  std::byte* data = nullptr;  // in host memory, not owned
+  // For the memory of a device, in place of `data`: copies `bytes` bytes from byte `offset` of the region to host memory
+  // and returns when they are there, as they were when the StateDict was made. By one thread at a time, whichever.
+  std::function<void(std::int64_t offset, std::byte* to, std::size_t bytes)> fetch;
 };
 
 struct ShardedTensor {
@@ -46,6 +49,7 @@ struct ShardedTensor {
   ShardRule rule;
   Region region;      // what this rank holds; count 0: nothing
   bool saves = true;  // false where another rank holds the same elements and writes them
+  bool changes_in_forward = false;  // a buffer; everything else changes in the optimizer's step alone
 };
 
 struct StateDict {

@@ -113,7 +113,13 @@ void complete_checkpoint(TrainOptions& options) {
 void check_checkpoint(const TrainOptions& options) {
   const CheckpointOptions& checkpoint = options.checkpoint;
   check_at_least("--keep", checkpoint.keep, 1);
+  check_at_least("--files", checkpoint.files, 0);
   Cadence::parse(checkpoint.every);
+  const std::string& async = checkpoint.async_save;
+  SHOAL_CHECK(async == "wait" || async == "skip" || async == "off", OptionError,
+              "--async-save takes wait, skip or off, not '{}'", async);
+  SHOAL_CHECK(checkpoint.stage_gib >= 0, OptionError, "--stage-gib {} is negative; 0 or nothing lets Shoal choose",
+              checkpoint.stage_gib);
   SHOAL_CHECK(!checkpoint.resume.empty(), OptionError, "--resume takes auto, never or a path");
   if (!writes_output(options)) return;
   SHOAL_CHECK(writes_checkpoints(options), OptionError,

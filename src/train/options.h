@@ -84,6 +84,11 @@ struct CheckpointOptions {
   std::filesystem::path directory;  // "none": no checkpoints
   std::string every = "1e";         // "N" steps, "Ne" epochs, "0": only at the end and when stopped
   int keep = 2;
+  int files = 0;  // of a checkpoint; 0: one a rank on one host, one a host on several
+  // Training goes on while a checkpoint is written: "wait", the next one waits for it; "skip", it is left out; "off",
+  // training waits.
+  std::string async_save = "wait";
+  double stage_gib = 0;          // host memory of a rank for copies of what is being written; 0: see stage_bytes()
   std::string resume = "auto";   // "auto", "never", or a path
   std::filesystem::path output;  // consolidated weights; "none": not written
 };

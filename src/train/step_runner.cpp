@@ -99,6 +99,7 @@ void StepRunner::take_step(StepResult& result, std::int64_t step, double lr) {
                                   step + 1, result.mean_loss()));
   // torch.nn.utils.clip_grad_norm_'s own formula.
   if (options_.clip_grad_norm > 0) grad_scale *= std::min(1.0, options_.clip_grad_norm / (result.grad_norm + 1e-6));
+  if (options_.before_update) options_.before_update();
   parts_.optimizer.step(lr, grad_scale);
 }
 

@@ -29,7 +29,8 @@ struct StepOptions {
   std::uint64_t seed = 1;
   double clip_grad_norm = 0;  // 0: none
   AccumulateMode accumulate_mode = AccumulateMode::defer;
-  bool scale_loss = false;  // for fp16
+  bool scale_loss = false;              // for fp16
+  std::function<void()> before_update;  // called before parameters and moments change; may be empty
 };
 
 class StepRunner {

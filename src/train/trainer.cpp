@@ -11,6 +11,17 @@
 #include "train/evaluation.h"
 
 namespace shoal::train {
+namespace {
+
+StepOptions step_options(const TrainOptions& options, std::function<void()> before_update) {
+  return {.seed = static_cast<std::uint64_t>(options.run.seed),
+          .clip_grad_norm = options.optimizer.clip_grad_norm,
+          .accumulate_mode = parse_accumulate_mode(options.sharding.accumulate_mode),
+          .scale_loss = options.sharding.param_dtype == "fp16",
+          .before_update = std::move(before_update)};
+}
+
+}  // namespace
 
 Trainer::Trainer(const TrainParts& parts, const TrainOptions& options, const BatchPlan& plan,
                  checkpoint::Checkpointer* checkpointer, TrainerHooks hooks)
@@ -24,11 +35,7 @@ Trainer::Trainer(const TrainParts& parts, const TrainOptions& options, const Bat
       sampler_(parts.train_data.size(), static_cast<std::uint64_t>(options.run.seed), options.data.shuffle),
       total_steps_(total_steps(options, plan, parts.train_data.size())),
       data_{parts.train_data.size(), parts.train_data.fingerprint()},
-      runner_(parts, plan,
-              {.seed = static_cast<std::uint64_t>(options.run.seed),
-               .clip_grad_norm = options.optimizer.clip_grad_norm,
-               .accumulate_mode = parse_accumulate_mode(options.sharding.accumulate_mode),
-               .scale_loss = options.sharding.param_dtype == "fp16"}),
+      runner_(parts, plan, step_options(options, [this] { await_copies(); })),
       log_(options.run) {}
 
 Outcome Trainer::run() {
@@ -40,16 +47,18 @@ Outcome Trainer::run() {
   while (!finished()) {
     const StepResult result = step();
     if (result.asked.superseded && checkpointer_ != nullptr) run_agreeing([&] { checkpointer_->check(); });
+    continue_save(result.asked);
     if (result.asked.stop()) {
       stopped_by_ = result.asked;
-      save();
+      save(/*complete=*/true);
       return Outcome::stopped;
     }
     validate_after_epoch();
-    if (result.asked.save || cadence_.due(progress_.step, epoch_ended() ? progress_.position.epoch : 0)) save();
+    if (result.asked.save || cadence_.due(progress_.step, epoch_ended() ? progress_.position.epoch : 0))
+      save(/*complete=*/false);
   }
   if (progress_.test_step != progress_.step) validate();
-  save();
+  save(/*complete=*/true);
   return Outcome::finished;
 }
 
@@ -63,7 +72,11 @@ StepResult Trainer::step() {
   if (parts_.trace != nullptr) parts_.trace->begin_step(progress_.step + 1);
   const data::SamplePosition at = progress_.position;
   const Range places = sampler_.step_range(at, plan_.global_batch);
-  const auto asks = [this] { return hooks_.asks ? hooks_.asks(ahead()) : Asks(); };
+  const auto asks = [this] {
+    Asks asks = hooks_.asks ? hooks_.asks(ahead()) : Asks();
+    asks.writing = checkpointer_ != nullptr && !checkpointer_->save_idle();
+    return asks;
+  };
   const StepResult result = runner_.run(
       sampler_, [this] { return feed_->next(); }, at.epoch, places, progress_.step, learning_rate(at.epoch), asks);
   if (parts_.trace != nullptr) parts_.trace->end_step();
@@ -85,7 +98,8 @@ launch::Ahead Trainer::ahead() const {
   const data::SamplePosition after = sampler_.advance(progress_.position, plan_.global_batch);
   const bool ends_epoch = after.consumed == 0;
   return {.seconds = ends_epoch ? validation_seconds_ : 0,
-          .checkpoint = cadence_.due(progress_.step + 1, ends_epoch ? after.epoch : 0)};
+          .checkpoint = cadence_.due(progress_.step + 1, ends_epoch ? after.epoch : 0) ||
+                        (checkpointer_ != nullptr && checkpointer_->saving())};
 }
 
 double Trainer::learning_rate(std::int64_t epoch) const {
@@ -117,24 +131,61 @@ void Trainer::validate() {
   validation_seconds_ = timer.seconds();
 }
 
-StateDict Trainer::state() {
-  StateDict state = parts_.sharded.state_dict();
-  state.append(parts_.optimizer.state_dict());
+StateDict Trainer::state(fsdp::StateMemory memory) {
+  StateDict state = parts_.sharded.state_dict(memory);
+  state.append(parts_.optimizer.state_dict(memory));
   return state;
 }
 
-void Trainer::save() {
-  if (checkpointer_ == nullptr || saved_step_ == progress_.step) return;
-  const Timer timer;
+void Trainer::await_copies() {
+  if (checkpointer_ != nullptr) checkpointer_->await_copies();
+}
+
+void Trainer::save(bool complete) {
+  if (checkpointer_ == nullptr) return;
+  const std::string& async = options_.checkpoint.async_save;
+  const bool due = saved_step_ != progress_.step;
+  if (due && !complete && async == "skip" && checkpointer_->saving()) {
+    log::warning(
+        "step {} is not saved: the checkpoint before it is still being written; --async-save wait waits for it",
+        progress_.step);
+    return;
+  }
+  if (checkpointer_->saving() && (due || complete)) finish_save();
+  if (!due) return;
   parts_.sharded.sync_buffers();
   const std::string training_state = format_training_state(options_, progress_, data_, parts_.world.size());
-  checkpoint::SaveReport report;
-  run_agreeing([&] { report = checkpointer_->save(progress_.step, state(), training_state); });
   saved_step_ = progress_.step;
+  std::optional<checkpoint::SaveReport> report;
+  run_agreeing([&] {
+    StateDict state = this->state(fsdp::StateMemory::in_place);
+    if (complete || async == "off")
+      report = checkpointer_->save(progress_.step, std::move(state), training_state);
+    else
+      checkpointer_->start_save(progress_.step, std::move(state), training_state);
+  });
+  if (report) saved(*report);
+}
+
+// All ranks hear the same: nobody writes any more.
+void Trainer::continue_save(const Asks& asked) {
+  if (checkpointer_ == nullptr || !checkpointer_->saving() || asked.writing) return;
+  std::optional<checkpoint::SaveReport> report;
+  run_agreeing([&] { report = checkpointer_->continue_save(); });
+  if (report) saved(*report);
+}
+
+void Trainer::finish_save() {
+  checkpoint::SaveReport report;
+  run_agreeing([&] { report = checkpointer_->finish_save(); });
+  saved(report);
+}
+
+void Trainer::saved(const checkpoint::SaveReport& report) {
   last_checkpoint_ = report.path;
   log::info("saved {} ({:.1f} MiB in {:.2f} s)", report.path.string(), static_cast<double>(report.bytes) / (1 << 20),
             report.seconds);
-  if (hooks_.saved) hooks_.saved(report, progress_.step, timer.seconds());
+  if (hooks_.saved) hooks_.saved(report, saved_step_, report.seconds);
 }
 
 void Trainer::restore() {
@@ -142,7 +193,7 @@ void Trainer::restore() {
   check_before_restore();
   run_agreeing([&] { checkpointer_->enter(); });
   if (options_.checkpoint.resume == "never") return;
-  StateDict state = this->state();
+  StateDict state = this->state(fsdp::StateMemory::host);
   std::optional<checkpoint::Restored> restored;
   run_agreeing([&] { restored = checkpointer_->restore(state, options_.checkpoint.resume); });
   if (!restored) return;

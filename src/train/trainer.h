@@ -62,8 +62,13 @@ class Trainer {
   void validate();
   void validate_after_epoch();
   double learning_rate(std::int64_t epoch) const;
-  void save();
-  StateDict state();
+  // Of what is there now. With --async-save it is on its way when this returns, unless `complete` asks for its end.
+  void save(bool complete);
+  void continue_save(const Asks& asked);
+  void finish_save();
+  void await_copies();
+  void saved(const checkpoint::SaveReport& report);
+  StateDict state(fsdp::StateMemory memory);
   void check_before_restore();
   void adopt(const checkpoint::Restored& restored);
 
@@ -83,7 +88,7 @@ class Trainer {
   Progress progress_;
   Asks stopped_by_;
   double validation_seconds_ = 0;  // of the last one
-  std::int64_t saved_step_ = -1;
+  std::int64_t saved_step_ = -1;   // of the last save that was started
   std::filesystem::path last_checkpoint_;
 };
 

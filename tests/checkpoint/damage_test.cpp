@@ -100,7 +100,7 @@ TEST_F(Damage, ShardOfAnotherCheckpoint) {
 TEST_F(Damage, ShardOfAnotherRank) {
   const fs::path square = write_sample(directory_.path(), 9, 2, 5, {{"model/w", DType::float32, {2, 2}, "u"}});
   fs::copy_file(shard(square, 1), shard(square, 0), fs::copy_options::overwrite_existing);
-  EXPECT_NE(first_problem(square).find("the manifest says step 9 and rank 0 of 2"), std::string::npos);
+  EXPECT_NE(first_problem(square).find("the manifest says step 9 and file 0 of 2"), std::string::npos);
 }
 
 // Metadata of HDF5, data, table, slack between them: each bit is either noticed or means nothing.

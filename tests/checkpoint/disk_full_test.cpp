@@ -37,7 +37,8 @@ std::string save(const fs::path& directory, std::int64_t step, std::int64_t elem
   std::vector<std::string> texts;
   FakeWorld(kRanks).run([&](ProcessGroup& world) {
     const StateDict state = testing::sample_state(tensors_of(elements), world.rank(), kRanks, 1);
-    Checkpointer checkpointer(world, {directory, 2, observer ? observer(world.rank()) : SaveObserver()});
+    Checkpointer checkpointer(world,
+                              {.directory = directory, .observer = observer ? observer(world.rank()) : SaveObserver()});
     try {
       checkpointer.save(step, state, testing::kTrainingState);
     } catch (const IoError& error) {

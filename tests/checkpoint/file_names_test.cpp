@@ -13,7 +13,8 @@ TEST(FileNames, DirectoriesAreBuiltAndParsed) {
   EXPECT_EQ(temporary_directory_name(1000, 0, id), "step_00001000.tmp.0123456789abcdef");
   EXPECT_EQ(temporary_directory_name(1000, 3, id), "step_00001000.tmp.000003.0123456789abcdef");
   EXPECT_EQ(displaced_directory_name(1000, id), "step_00001000.old.0123456789abcdef");
-  EXPECT_EQ(shard_file_name(id, 3), "shards/0123456789abcdef_rank_00003.h5");
+  EXPECT_EQ(shard_file_name(id, 3, true), "shards/0123456789abcdef_rank_00003.h5");
+  EXPECT_EQ(shard_file_name(id, 3, false), "shards/0123456789abcdef_group_00003.h5");
   for (const std::int64_t step :
        {std::int64_t{0}, std::int64_t{7}, std::int64_t{99999999}, std::int64_t{123456789012}}) {
     EXPECT_EQ(parse_step_directory_name(step_directory_name(step))->step, step);

@@ -111,7 +111,7 @@ class CheckpointInterop(unittest.TestCase):
         for rank, entry in enumerate(manifest["files"]):
             with h5py.File(f"{self.ckpt}/{entry['name']}") as file:
                 self.assertEqual(file.attrs["checkpoint"], manifest["checkpoint"].encode())
-                self.assertEqual((file.attrs["rank"], file.attrs["ranks"], file.attrs["step"]), (rank, 3, 7))
+                self.assertEqual((file.attrs["file"], file.attrs["files"], file.attrs["step"]), (rank, 3, 7))
                 self.assertEqual(file["regions"].shape, (entry["regions"], 4))
                 for tensor, begin, count, _ in file["regions"][()]:
                     name = manifest["tensors"][tensor]["name"]

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """env_test.py PROGRAM: what shoal-env tells in several environments, and its exit codes."""
 import json
+import os
 import subprocess
 import sys
 import unittest
@@ -13,8 +14,14 @@ STEP = {
 }
 
 
+# Nothing of this process's environment, but for what a sanitizer wants to know.
+ALWAYS = {name: value for name, value in os.environ.items() if name.endswith("SAN_OPTIONS")}
+BYTES = {os.fsencode(name): os.fsencode(value) for name, value in ALWAYS.items()}
+
+
 def run(arguments=(), environment=None):
-    return subprocess.run([PROGRAM, *arguments], env=environment or {}, capture_output=True, text=True, timeout=60)
+    return subprocess.run([PROGRAM, *arguments], env={**ALWAYS, **(environment or {})}, capture_output=True, text=True,
+                          timeout=60)
 
 
 def line_with(text, variable):
@@ -65,10 +72,11 @@ class Env(unittest.TestCase):
         self.assertEqual(len(json.loads(done.stdout)["faults"]), 2)
 
     def test_any_bytes(self):
-        done = subprocess.run([PROGRAM, "--json"], env={b"SLURM_JOB_NAME": b"\xff\x01\"", b"SLURM_JOB_ID": b"1"},
+        done = subprocess.run([PROGRAM, "--json"],
+                              env={**BYTES, b"SLURM_JOB_NAME": b"\xff\x01\"", b"SLURM_JOB_ID": b"1"},
                               capture_output=True, timeout=60, check=True)
         json.loads(done.stdout)
-        done = subprocess.run([PROGRAM], env={b"SLURM_JOB_NAME": b"a\nb\xff", b"SLURM_JOB_ID": b"1"},
+        done = subprocess.run([PROGRAM], env={**BYTES, b"SLURM_JOB_NAME": b"a\nb\xff", b"SLURM_JOB_ID": b"1"},
                               capture_output=True, timeout=60, check=True)
         self.assertIn(b"a?b?", done.stdout)
 

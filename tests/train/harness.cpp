@@ -45,7 +45,8 @@ SmallRun::SmallRun(comm::ProcessGroup& group, const SmallJob& job)
       optimizer_(*sharded_, optim::make_optimizer(options_.optimizer.rule)) {
   if (writes_checkpoints(options_))
     checkpointer_ = std::make_unique<checkpoint::Checkpointer>(
-        group, checkpoint::CheckpointerOptions{options_.checkpoint.directory, options_.checkpoint.keep});
+        group, checkpoint::CheckpointerOptions{options_.checkpoint.directory, options_.checkpoint.keep,
+                                               options_.checkpoint.files});
 }
 
 Outcome SmallRun::run(std::function<int()> stop_signal) {
