@@ -21,10 +21,7 @@ using testing::write_sample;
 
 std::string first_problem(const fs::path& checkpoint) {
   try {
-    const VerifyReport report = verify(checkpoint);
-    for (const FileCheck& file : report.files)
-      if (!file.problems.empty()) return file.problems.front();
-    return report.problems.empty() ? "" : report.problems.front();
+    return verify(checkpoint).first_problem();
   } catch (const CheckpointError& error) {
     EXPECT_EQ(error.exit_code(), ExitCode::checkpoint);
     return error.what();

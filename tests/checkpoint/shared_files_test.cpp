@@ -133,9 +133,9 @@ TEST(SharedFiles, ADamagedPartIsNamed) {
     testing::flip_bit(path / manifest.files[0].name, offset);
     const VerifyReport report = verify(path);
     for (const FileCheck& check : report.files) {
-      for (const std::string& problem : check.problems) {
-        EXPECT_NE(problem.find("_group_00000.h5"), std::string::npos) << problem;
-        named += problem.find("elements") != std::string::npos;
+      for (const Problem& problem : check.problems) {
+        EXPECT_NE(problem.text.find("_group_00000.h5"), std::string::npos) << problem.text;
+        named += problem.text.find("elements") != std::string::npos;
       }
     }
     testing::flip_bit(path / manifest.files[0].name, offset);
