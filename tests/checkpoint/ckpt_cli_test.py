@@ -10,7 +10,8 @@ import sys
 import tempfile
 import unittest
 
-USAGE, CHECKPOINT, IO = 2, 4, 5
+DIFFERENT, USAGE, CHECKPOINT, IO = 1, 2, 4, 5
+VERBS = ("list", "inspect", "verify", "diff", "consolidate", "view", "reshard", "prune", "repair")
 SHOAL_CKPT = MAKE_CHECKPOINT = None
 
 
@@ -46,9 +47,11 @@ class CkptCli(unittest.TestCase):
             file.write(bytes([byte ^ 4]))
 
     def test_help(self):
-        self.assertIn("consolidate", self.run_ckpt("--help").stdout)
-        for verb in ("list", "inspect", "verify", "consolidate"):
-            self.assertIn(f"shoal ckpt {verb}", self.run_ckpt(verb, "--help").stdout)
+        for verb in VERBS:
+            self.assertIn(f"  {verb} ", self.run_ckpt("--help").stdout)
+            text = self.run_ckpt(verb, "--help").stdout
+            self.assertTrue(text.startswith(f"shoal ckpt {verb} "), text)
+            self.assertIn(f"Example:\n  shoal ckpt {verb} ", text)
 
     def test_wrong_usage_is_named(self):
         self.assertIn("verb is missing", self.complaint(code=USAGE))
@@ -60,6 +63,17 @@ class CkptCli(unittest.TestCase):
         self.assertIn("--output", self.complaint("consolidate", self.ckpt, code=USAGE))
         self.assertIn("--format", self.complaint("consolidate", self.ckpt, "--output", "x.bz", code=USAGE))
         self.assertIn("onnx", self.complaint("consolidate", self.ckpt, "--output", "x.h5", "--format", "onnx", code=USAGE))
+        self.assertIn("second path is missing", self.complaint("diff", self.ckpt, code=USAGE))
+        self.complaint("diff", self.ckpt, self.ckpt, self.ckpt, code=USAGE)
+        self.assertIn("--workers 0", self.complaint("verify", self.ckpt, "--workers", "0", code=USAGE))
+        self.assertIn("--keep", self.complaint("prune", self.ckpt, code=USAGE))
+        self.assertIn("--keep 0", self.complaint("prune", self.ckpt, "--keep", "0", code=USAGE))
+        self.assertIn("--keep-every 0", self.complaint("prune", self.ckpt, "--keep-every", "0", code=USAGE))
+        for verb in ("prune", "repair"):
+            options = ["--keep", "1"] if verb == "prune" else []
+            self.assertIn("is one checkpoint", self.complaint(verb, self.newest, *options, code=USAGE))
+        self.assertIn("--ranks", self.complaint("reshard", self.ckpt, "--output", "x", code=USAGE))
+        self.assertIn("--output", self.complaint("reshard", self.ckpt, "--ranks", "2", code=USAGE))
 
     def test_list(self):
         lines = self.run_ckpt("list", self.ckpt).stdout.splitlines()
@@ -77,16 +91,23 @@ class CkptCli(unittest.TestCase):
         text = self.run_ckpt("inspect", self.ckpt).stdout
         for part in ("step 10, 3 ranks", "model/conv1.weight", "7 x 3 x 3 x 3", "bfloat16", "model/tied", '"lr": 0.1'):
             self.assertIn(part, text)
+        # The tree: 'optimizer' holds 'exp_avg', which holds the moments of 'conv1'.
+        tree = [line for line in text.splitlines() if line.split()[1:2] in (["1"], ["2"], ["3"], ["14"])]
+        self.assertIn("model 14 308 1.00 KiB", [" ".join(line.split()) for line in tree])
+        self.assertTrue(any(line.startswith("    conv1 ") and line.split()[1] == "2" for line in tree), text)
         shown = json.loads(self.run_ckpt("inspect", self.newest, "--json").stdout)
         self.assertEqual(shown["tensors"][0], {"name": "model/conv1.weight", "dtype": "float32", "shape": [7, 3, 3, 3],
-                                               "unit": "root", "unit_offset": 0, "shard_numel": 67})
+                                               "bytes": 756, "shards": 3, "unit": "root", "unit_offset": 0, "shard_numel": 67})
         self.assertEqual(shown["training_state"]["rng"], [1, 2, 2**64 - 1])
 
     def test_verify_sound(self):
         self.assertIn("sound", self.run_ckpt("verify", self.ckpt).stdout.splitlines()[-1])
         report = json.loads(self.run_ckpt("verify", self.ckpt, "--json").stdout)
         self.assertTrue(report["sound"])
-        self.assertEqual(len(report["files"]), 3)
+        self.assertEqual([file["rank"] for file in report["files"]], [0, 1, 2])
+        self.assertGreater(report["megabytes_per_second"], 0)
+        for workers in ("1", "7"):
+            self.assertIn("MB/s", self.run_ckpt("verify", self.ckpt, "--workers", workers).stdout.splitlines()[-1])
 
     def test_verify_names_every_damage(self):
         for rank in (0, 2):
@@ -96,8 +117,89 @@ class CkptCli(unittest.TestCase):
         os.truncate(self.shard(1), 100)
         done = self.run_ckpt("verify", self.ckpt, code=CHECKPOINT)
         self.assertIn("_rank_00001.h5 has 100 bytes", done.stdout)
+        self.assertIn("rank 1: ", done.stdout)
         report = json.loads(self.run_ckpt("verify", self.ckpt, "--json", code=CHECKPOINT).stdout)
         self.assertFalse(report["sound"])
+
+    def test_verify_names_tensor_rank_and_region(self):
+        with open(self.shard(1), "rb") as file:
+            data = file.read()
+        for offset in range(1000, len(data), 40):
+            self.flip(self.shard(1), offset)
+            done = subprocess.run([SHOAL_CKPT, "verify", self.ckpt, "--json"], capture_output=True, text=True)
+            self.flip(self.shard(1), offset)
+            problems = json.loads(done.stdout)["files"][1]["problems"] if done.returncode == CHECKPOINT else []
+            wanted = "_rank_00001.h5: tensor 'model/conv1.weight', elements 67 to 133"
+            if problems and wanted in problems[0]["text"]:
+                self.assertEqual(problems[0]["tensor"], "model/conv1.weight")
+                self.assertEqual((problems[0]["first_element"], problems[0]["elements"], problems[0]["shard"]), (67, 67, 1))
+                return
+        self.fail("no flipped bit met the tensor")
+
+    def test_diff(self):
+        older, other = self.ckpt + "/step_00000005", self.folder + "/other"
+        made = subprocess.run([MAKE_CHECKPOINT, other, "11", "7", "10"], capture_output=True, check=True)
+        self.assertEqual(made.returncode, 0)
+        self.assertIn("equal: 18 of 18 tensors", self.run_ckpt("diff", self.ckpt, other).stdout)
+        text = self.run_ckpt("diff", self.ckpt, older, code=DIFFERENT).stdout
+        self.assertIn("different: ", text)
+        self.assertIn("189 of 189 elements", text)
+        self.assertNotIn("model/empty", text)
+        self.assertIn("model/empty", self.run_ckpt("diff", self.ckpt, older, "--all", code=DIFFERENT).stdout)
+        report = json.loads(self.run_ckpt("diff", self.ckpt, older, "--json", code=DIFFERENT).stdout)
+        self.assertFalse(report["equal"])
+        self.assertEqual((report["a"]["step"], report["b"]["step"]), (10, 5))
+        states = {tensor["name"]: tensor["state"] for tensor in report["tensors"]}
+        self.assertEqual((states["model/conv1.weight"], states["model/empty"]), ("different", "equal"))
+        os.truncate(self.shard(1), 100)
+        self.complaint("diff", self.ckpt, older, code=CHECKPOINT)
+
+    def test_reshard(self):
+        output = self.folder + "/two"
+        self.assertIn("from 3 to 2 ranks", self.run_ckpt("reshard", self.ckpt, "--ranks", "2", "--output", output).stdout)
+        self.assertEqual(json.loads(self.run_ckpt("list", output, "--json").stdout)[0]["ranks"], 2)
+        self.run_ckpt("diff", self.ckpt, output)
+        self.assertIn("not empty", self.complaint("reshard", self.ckpt, "--ranks", "2", "--output", output, code=USAGE))
+        self.complaint("reshard", self.ckpt, "--ranks", "2", "--output", self.ckpt, code=USAGE)
+        self.assertIn("_rank", str(os.listdir(output + "/step_00000010/shards")))
+
+    def test_prune(self):
+        subprocess.run([MAKE_CHECKPOINT, self.ckpt, "15", "3", "15"], capture_output=True, check=True)
+        would = self.run_ckpt("prune", self.ckpt, "--keep", "1", "--keep-every", "5", "--dry-run").stdout
+        self.assertIn("nothing to delete", would)
+        would = self.run_ckpt("prune", self.ckpt, "--keep", "1", "--dry-run").stdout
+        self.assertIn("2 would be deleted", would)
+        self.assertEqual(len(os.listdir(self.ckpt)), 3)
+        done = self.run_ckpt("prune", self.ckpt, "--keep", "1", "--keep-every", "10").stdout
+        self.assertIn("step_00000015 verifies", done)
+        self.assertEqual(sorted(os.listdir(self.ckpt)), ["step_00000010", "step_00000015"])
+
+    def test_repair(self):
+        self.assertIn("nothing to repair", self.run_ckpt("repair", self.ckpt).stdout)
+        os.truncate(self.shard(1), 100)
+        self.assertIn("would be renamed", self.run_ckpt("repair", self.ckpt, "--dry-run").stdout)
+        self.assertEqual(sorted(os.listdir(self.ckpt)), ["step_00000005", "step_00000010"])
+        done = self.run_ckpt("repair", self.ckpt).stdout
+        self.assertIn("_rank_00001.h5 has 100 bytes", done)
+        self.assertIn("step_00000005: sound; the next start resumes from it", done)
+        evidence, latest, sound = sorted(os.listdir(self.ckpt))
+        self.assertTrue(evidence.startswith("damaged_step_00000010."), evidence)
+        self.assertEqual((latest, sound), ("latest", "step_00000005"))
+        self.assertEqual(len(json.loads(self.run_ckpt("list", self.ckpt, "--json").stdout)), 1)
+        os.remove(self.ckpt + "/step_00000005/COMMIT")
+        self.assertIn("none of the 1", self.complaint("repair", self.ckpt, code=CHECKPOINT))
+
+    def test_view(self):
+        text = self.run_ckpt("view", self.ckpt).stdout
+        self.assertIn("model.h5: 14 tensors in 3 shard files", text)
+        self.assertIn("17 tensors", self.run_ckpt("view", self.newest, "--with-optimizer").stdout)
+        self.assertEqual(sorted(os.listdir(self.newest)), ["COMMIT", "manifest.json", "model.h5", "shards"])
+        # Shoal goes on without it, whatever becomes of it.
+        with open(self.newest + "/model.h5", "wb") as file:
+            file.write(b"none")
+        self.run_ckpt("verify", self.ckpt)
+        self.run_ckpt("prune", self.ckpt, "--keep", "1")
+        self.run_ckpt("view", self.ckpt)
 
     def test_damage_ends_with_4_and_leaves_no_output(self):
         os.truncate(self.shard(1), 100)

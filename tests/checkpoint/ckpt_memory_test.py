@@ -1,4 +1,4 @@
-"""Consolidating a checkpoint takes a bounded amount of memory, however large the checkpoint.
+"""Working on a checkpoint takes a bounded amount of memory, however large the checkpoint.
 
 ckpt_memory_test.py SHOAL_CKPT MAKE_CHECKPOINT
 """
@@ -24,14 +24,16 @@ def peak_kib(command):
 def main(shoal_ckpt, make_checkpoint):
     folder = tempfile.mkdtemp(prefix="shoal_memory_")
     try:
-        if shutil.disk_usage(folder).free < 4 * MEGABYTES * 10**6:
-            print(f"skipped: {folder} has no {4 * MEGABYTES} MB free")
+        if shutil.disk_usage(folder).free < 5 * MEGABYTES * 10**6:
+            print(f"skipped: {folder} has no {5 * MEGABYTES} MB free")
             return 77
         subprocess.run([make_checkpoint, folder + "/ckpt", "1", "3", "0", str(MEGABYTES)], check=True)
         failed = 0
         for arguments in (["consolidate", folder + "/ckpt", "--output", folder + "/all.h5"],
                           ["consolidate", folder + "/ckpt", "--output", folder + "/all.pt"],
-                          ["verify", folder + "/ckpt"]):
+                          ["verify", folder + "/ckpt", "--workers", "4"],
+                          ["reshard", folder + "/ckpt", "--ranks", "5", "--output", folder + "/five"],
+                          ["diff", folder + "/ckpt", folder + "/five"]):
             start = time.monotonic()
             peak = peak_kib([shoal_ckpt] + arguments)
             seconds = time.monotonic() - start
