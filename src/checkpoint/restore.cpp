@@ -11,6 +11,7 @@
 #include "checkpoint/catalog.h"
 #include "checkpoint/file_names.h"
 #include "checkpoint/shard_reader.h"
+#include "checkpoint/whole_tensors.h"
 #include "core/check.h"
 #include "core/file_io.h"
 #include "core/logging.h"
@@ -129,6 +130,7 @@ void fill(comm::ProcessGroup& world, const fs::path& checkpoint, const Manifest&
     read_held(checkpoint, manifest, tables, tensors);
     return std::string();
   });
+  check_whole_tensors(world, manifest, tables, tensors, checkpoint.string());
 }
 
 // Collective over `world`. Rank 0 vouches for the manifest; the others get its text.

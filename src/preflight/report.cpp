@@ -11,6 +11,7 @@
 
 #include "core/error.h"
 #include "launch/hostlist.h"
+#include "launch/number_ranges.h"
 
 namespace shoal::preflight {
 namespace {
@@ -29,19 +30,6 @@ std::string short_form(const std::vector<std::string>& hosts) {
   } catch (const Error&) {
     return fmt::format("{}", fmt::join(hosts, ","));
   }
-}
-
-// {0, 1, 2, 5}: "0-2,5".
-std::string ranks_text(const std::vector<int>& ranks) {
-  std::string text;
-  for (std::size_t i = 0; i < ranks.size();) {
-    std::size_t end = i + 1;
-    while (end < ranks.size() && ranks[end] == ranks[end - 1] + 1) ++end;
-    text += fmt::format("{}{}", text.empty() ? "" : ",", ranks[i]);
-    if (end > i + 1) text += fmt::format("-{}", ranks[end - 1]);
-    i = end;
-  }
-  return text;
 }
 
 struct Finding {
@@ -72,7 +60,7 @@ std::string lines_of(const CheckResult& check) {
   std::string text = fmt::format("{:<18} {:<5} {}\n", check.name, name_of(worst_of(check)), check.summary);
   for (const Finding& finding : findings_of(check))
     text += fmt::format("    {} {} (rank{} {}): {}{}{}\n", name_of(finding.verdict), short_form(finding.hosts),
-                        finding.ranks.size() == 1 ? "" : "s", ranks_text(finding.ranks), finding.found,
+                        finding.ranks.size() == 1 ? "" : "s", launch::ranges_text(finding.ranks), finding.found,
                         finding.advice.empty() ? "" : ": ", finding.advice);
   return text;
 }

@@ -73,9 +73,9 @@ StepResult Trainer::step() {
   const data::SamplePosition at = progress_.position;
   const Range places = sampler_.step_range(at, plan_.global_batch);
   const auto asks = [this] {
-    Asks asks = hooks_.asks ? hooks_.asks(ahead()) : Asks();
-    asks.writing = checkpointer_ != nullptr && !checkpointer_->save_idle();
-    return asks;
+    Asks mine = hooks_.asks ? hooks_.asks(ahead()) : Asks();
+    mine.writing = checkpointer_ != nullptr && !checkpointer_->save_idle();
+    return mine;
   };
   const StepResult result = runner_.run(
       sampler_, [this] { return feed_->next(); }, at.epoch, places, progress_.step, learning_rate(at.epoch), asks);

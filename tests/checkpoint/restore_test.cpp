@@ -8,6 +8,8 @@
 #include "checkpoint/checkpointer.h"
 #include "checkpoint/file_names.h"
 #include "checkpoint/sample_state.h"
+#include "checkpoint/shard_reader.h"
+#include "checkpoint/whole_tensors.h"
 #include "comm/fake_process_group.h"
 #include "core/error.h"
 #include "core/file_io.h"
@@ -74,11 +76,11 @@ std::string common_error(int ranks, const std::function<void(ProcessGroup&)>& bo
 }
 
 TEST(Restore, AnyNumberOfRanksToAnyOther) {
-  for (const int from : {1, 2, 3, 4, 5, 7}) {
+  for (const int from : {1, 2, 3, 4, 5, 6, 7, 8}) {
     const TemporaryDirectory directory;
     const SaveReport report = save(directory.path(), 7, from, from);
     EXPECT_EQ(report.path, directory.path() / "step_00000007");
-    for (const int to : {1, 2, 3, 4, 5, 11}) {
+    for (const int to : {1, 2, 3, 4, 5, 6, 7, 8, 11}) {
       const auto restored = restore(directory.path(), "auto", to, from);
       ASSERT_TRUE(restored) << from << " to " << to;
       EXPECT_EQ(restored->path, report.path);
@@ -86,6 +88,38 @@ TEST(Restore, AnyNumberOfRanksToAnyOther) {
       EXPECT_EQ(restored->ranks, from);
       EXPECT_EQ(restored->training_state, testing::kTrainingState);
     }
+  }
+}
+
+// As if the elements had been read right and put into the wrong place.
+TEST(WholeTensors, ATensorThatIsPutTogetherWronglyIsNamed) {
+  const TemporaryDirectory directory;
+  save(directory.path(), 7, 2, 5);
+  const Manifest manifest = open_checkpoint(directory.path() / "step_00000007");
+  std::vector<RegionTable> tables;
+  for (std::size_t i = 0; i < manifest.files.size(); ++i)
+    tables.push_back(ShardReader(directory.path() / "step_00000007", manifest, i).regions());
+  const auto check = [&](ProcessGroup& world, const std::function<void(ShardedTensor&)>& spoil) {
+    StateDict state = testing::sample_state(testing::sample_tensors(), world.rank(), world.size(), 5);
+    std::vector<ShardedTensor*> tensors;
+    for (ShardedTensor& tensor : state.tensors) tensors.push_back(&tensor);
+    spoil(state.tensors.front());
+    check_whole_tensors(world, manifest, tables, tensors, "HERE");
+  };
+  FakeWorld(3).run([&](ProcessGroup& world) { check(world, [](ShardedTensor&) {}); });
+  const auto last_rank_spoils = [&](ProcessGroup& world, const std::function<void(ShardedTensor&)>& spoil) {
+    check(
+        world, world.rank() == 2 ? spoil : [](ShardedTensor&) {});
+  };
+  const std::string name =
+      "'HERE: the tensors in memory are not those of the files: " + testing::sample_tensors().front().name + "'";
+  for (const auto& spoil : std::vector<std::function<void(ShardedTensor&)>>{
+           [](ShardedTensor& tensor) { std::swap(tensor.region.data[0], tensor.region.data[5]); },
+           [](ShardedTensor& tensor) { --tensor.region.count; }, [](ShardedTensor& tensor) { tensor.saves = false; },
+           [](ShardedTensor& tensor) { ++tensor.region.begin; }}) {
+    const std::string text =
+        common_error<InternalError>(3, [&](ProcessGroup& world) { last_rank_spoils(world, spoil); });
+    EXPECT_EQ("'" + text + "'", name);
   }
 }
 

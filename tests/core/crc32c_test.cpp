@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <numeric>
 #include <string_view>
 #include <vector>
@@ -38,6 +39,26 @@ TEST(Crc32c, PartsGoOnFromEachOther) {
     const std::uint32_t first = crc32c(bytes.data(), cut);
     EXPECT_EQ(crc32c(bytes.data() + cut, bytes.size() - cut, first), whole) << "cut at " << cut;
   }
+}
+
+TEST(Crc32c, SharesOfPartsMakeTheWhole) {
+  std::vector<unsigned char> bytes(5000);
+  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<unsigned char>(i * i + 7 * i);
+  const std::uint32_t whole = crc32c(bytes.data(), bytes.size());
+  for (const std::size_t part : {1, 7, 64, 999, 5000}) {
+    std::uint32_t sum = 0;
+    for (std::size_t begin = 0; begin < bytes.size(); begin += part) {
+      const std::size_t end = std::min(begin + part, bytes.size());
+      sum ^= crc32c_share(crc32c(bytes.data() + begin, end - begin), bytes.size() - end);
+    }
+    EXPECT_EQ(sum, whole) << part;
+  }
+}
+
+TEST(Crc32c, ShareOfManyBytesIsThatOfTheirPieces) {
+  constexpr std::uint64_t kMany = 0x123456789ABCDEF;
+  EXPECT_EQ(crc32c_share(0xE3069283u, kMany), crc32c_share(crc32c_share(0xE3069283u, kMany - 1000), 1000));
+  EXPECT_EQ(crc32c_share(0xE3069283u, 0), 0xE3069283u);
 }
 
 TEST(Crc32c, EveryFlippedBitIsSeen) {

@@ -6,37 +6,20 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
-#include <stdexcept>
+#include <new>
 #include <string>
 #include <vector>
 
-#include <stdlib.h>
+#include "support/temporary_folder.h"
 
 namespace shoal::data {
 
-class TemporaryFolder {
+class TemporaryFolder : public testing::TemporaryFolder {
  public:
-  TemporaryFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "shoal_test_XXXXXX").string();
-    if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("mkdtemp failed");
-    path_ = name;
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-
-  const std::filesystem::path& path() const { return path_; }
-
   std::filesystem::path write(const std::string& name, const std::string& bytes) const {
-    std::ofstream(path_ / name, std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-    return path_ / name;
+    std::ofstream(path() / name, std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+    return path() / name;
   }
-
- private:
-  std::filesystem::path path_;
 };
 
 // An idx file in memory. The header says `magic` and `shape`, whatever `elements` holds.

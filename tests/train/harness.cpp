@@ -39,14 +39,15 @@ SmallRun::SmallRun(comm::ProcessGroup& group, const SmallJob& job)
       train_data_(job.samples),
       test_data_(17),
       mesh_(group, group,
-            fsdp::shard_group_size(fsdp::parse_strategy(options_.sharding.strategy), group.size(), group.size(), 0)),
+            fsdp::shard_group_size(fsdp::parse_strategy(options_.sharding.strategy), group.size(), group.size(),
+                                   options_.sharding.shard_size)),
       sharded_(fsdp::fully_shard(model_.module(), mesh_, *fsdp::parse_wrap_policy(options_.sharding.wrap),
                                  fully_shard_options(options_.sharding, options_.run.deterministic))),
       optimizer_(*sharded_, optim::make_optimizer(options_.optimizer.rule)) {
   if (writes_checkpoints(options_))
     checkpointer_ = std::make_unique<checkpoint::Checkpointer>(
         group, checkpoint::CheckpointerOptions{options_.checkpoint.directory, options_.checkpoint.keep,
-                                               options_.checkpoint.files});
+                                               options_.checkpoint.files, job.observer});
 }
 
 Outcome SmallRun::run(std::function<int()> stop_signal) {

@@ -29,6 +29,7 @@ struct SmallJob {
   TrainOptions options;
   double dropout = 0;
   std::int64_t samples = 50;
+  checkpoint::SaveObserver observer;
 
   SmallJob();
 };

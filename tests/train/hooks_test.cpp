@@ -81,6 +81,7 @@ TEST(TrainerHooks, WhatIsAheadIsKnown) {
   SmallJob job;
   job.options.checkpoint.directory = folder.path();
   job.options.checkpoint.every = "5";
+  job.options.checkpoint.async_save = "off";
   Heard heard;
   SmallRun run(world(), job);
   run.run(hooks_that_ask(heard, 0, 0, {}));

@@ -1,5 +1,5 @@
-// Stopped on N ranks and continued on M, for all N and M in 1 … 5, within one job of five: a group of the first N ranks
-// trains and is stopped, a group of the first M goes on.
+// Stopped on N ranks and continued on M, for all N and M in 1 … 8, within one job of eight: a group of the first N
+// ranks trains and is stopped, a group of the first M goes on.
 #include <gtest/gtest.h>
 
 #include "comm/mpi_process_group.h"
@@ -10,7 +10,7 @@
 namespace shoal::train {
 namespace {
 
-constexpr int kMostRanks = 5;
+constexpr int kMostRanks = 8;
 
 comm::ProcessGroup& world() {
   static comm::MpiProcessGroup* group = new comm::MpiProcessGroup(MPI_COMM_WORLD);  // MPI ends before static objects
@@ -98,6 +98,44 @@ TEST(Restart, FromAnyNumberOfRanksToAnyOther) {
       job.options.checkpoint.resume = stopped.options.checkpoint.directory;
       const Weights continued = continue_on(after, job);
       EXPECT_LT(difference_on(after, continued, expected), 1e-9);
+    }
+  }
+}
+
+struct WayToShard {
+  const char* strategy;
+  int shard_size;
+  const char* offload;
+  int files;
+  int ranks;
+};
+
+// A checkpoint says nothing of how the job that wrote it held its state. Each restore compares the checksums of whole
+// tensors in memory with those of the files; what comes after it is that of a run without a stop.
+TEST(Restart, FromAnyWayToShardToAnyOther) {
+  const Weights expected = uninterrupted(kMostRanks, 0);
+  const std::vector<WayToShard> ways{{"full_shard", 0, "none", 0, 4},   {"no_shard", 0, "none", 1, 4},
+                                     {"hybrid_shard", 2, "none", 2, 4}, {"shard_grad_op", 0, "optimizer", 0, 3},
+                                     {"full_shard", 0, "params", 2, 5}, {"hybrid_shard_zero2", 3, "none", 0, 6}};
+  const auto set = [](SmallJob& job, const WayToShard& way) {
+    job.options.sharding.strategy = way.strategy;
+    job.options.sharding.shard_size = way.shard_size;
+    job.options.sharding.offload = way.offload;
+    job.options.checkpoint.files = way.files;
+  };
+  for (const WayToShard& before : ways) {
+    const SharedFolder folder(world());
+    SmallJob stopped = job_in(folder.path() / "stopped", 0);
+    set(stopped, before);
+    train_until_stopped(before.ranks, stopped, 6);
+    for (const WayToShard& after : ways) {
+      SCOPED_TRACE(fmt::format("{} with offload {} on {} ranks, then {} with offload {} on {}", before.strategy,
+                               before.offload, before.ranks, after.strategy, after.offload, after.ranks));
+      SmallJob job = job_in(folder.path() / fmt::format("{}_{}", after.strategy, after.offload), 0);
+      set(job, after);
+      job.options.checkpoint.resume = stopped.options.checkpoint.directory;
+      const Weights continued = continue_on(after.ranks, job);
+      EXPECT_LT(difference_on(after.ranks, continued, expected), 1e-9);
     }
   }
 }

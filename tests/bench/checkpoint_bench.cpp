@@ -1,0 +1,157 @@
+// What saving and loading cost beside plain writers and readers of the same bytes on the same file system, as ratios
+// within one run.
+//   mpirun -n RANKS checkpoint_bench DIRECTORY MIB_A_RANK [rounds]      JSON lines of rank 0
+// The state is that of a GPT-2 with AdamW: 150 parameters and two moments of each, fp32, cut evenly. dcp_bench.py
+// beside this file does the same with PyTorch's DCP.
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <mpi.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <vector>
+
+#include "checkpoint/checkpointer.h"
+#include "comm/mpi_process_group.h"
+#include "core/crc32c.h"
+#include "core/file_io.h"
+#include "core/timer.h"
+
+namespace {
+
+using namespace shoal;
+namespace fs = std::filesystem;
+
+constexpr int kParameters = 150;
+
+struct Held {
+  std::vector<float> memory;
+  StateDict state;  // of regions there
+};
+
+void make_state(Held& held, int rank, int ranks, std::int64_t bytes) {
+  const std::int64_t count = bytes / (3 * kParameters) / 4;
+  held.memory.resize(static_cast<std::size_t>(count * 3 * kParameters));
+  for (std::size_t i = 0; i < held.memory.size(); ++i)
+    held.memory[i] = static_cast<float>(i % 1000003) + static_cast<float>(rank);
+  auto* at = reinterpret_cast<std::byte*>(held.memory.data());
+  for (const char* kind : {"model/", "optimizer/exp_avg/", "optimizer/exp_avg_sq/"}) {
+    for (int p = 0; p < kParameters; ++p) {
+      ShardedTensor tensor;
+      tensor.spec = {fmt::format("{}h.{}.weight", kind, p), DType::float32, {count * ranks}};
+      tensor.rule = {"u", 0, count};
+      tensor.region.begin = count * rank;
+      tensor.region.count = count;
+      tensor.region.data = at;
+      held.state.tensors.push_back(tensor);
+      at += count * 4;
+    }
+  }
+}
+
+StateDict views_of(const Held& held) {
+  StateDict state;
+  state.tensors = held.state.tensors;
+  return state;
+}
+
+double median(std::vector<double> values) {
+  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2), values.end());
+  return values[values.size() / 2];
+}
+
+// Seconds until all ranks have done it.
+double seconds_of(comm::ProcessGroup& world, const std::function<void()>& body) {
+  world.barrier();
+  const Timer timer;
+  body();
+  world.barrier();
+  return timer.seconds();
+}
+
+void write_plainly(const fs::path& path, const Held& held) {
+  OutputFile file(path);
+  const auto* data = reinterpret_cast<const std::byte*>(held.memory.data());
+  const auto bytes = static_cast<std::int64_t>(held.memory.size() * sizeof(float));
+  for (std::int64_t done = 0; done < bytes; done += kChunkBytes)
+    file.write_at(done, data + done, static_cast<std::size_t>(std::min(kChunkBytes, bytes - done)));
+  file.sync();
+  file.close();
+}
+
+void read_plainly(const fs::path& path, Held& held) {
+  const InputFile file(path);
+  auto* data = reinterpret_cast<std::byte*>(held.memory.data());
+  const auto bytes = static_cast<std::int64_t>(held.memory.size() * sizeof(float));
+  for (std::int64_t done = 0; done < bytes; done += kChunkBytes)
+    file.read_at(done, data + done, static_cast<std::size_t>(std::min(kChunkBytes, bytes - done)));
+}
+
+void drop_cache(const fs::path& folder) {
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    if (!entry.is_regular_file()) continue;
+    const int file = ::open(entry.path().c_str(), O_RDONLY);
+    ::posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED);
+    ::close(file);
+  }
+}
+
+void bench(comm::ProcessGroup& world, const fs::path& folder, std::int64_t mib, int rounds) {
+  Held held;
+  make_state(held, world.rank(), world.size(), mib << 20);
+  const fs::path plain = folder / fmt::format("plain_{}", world.rank());
+  checkpoint::Checkpointer checkpointer(world, {.directory = folder, .keep = 1, .stage_bytes = std::int64_t{64} << 30});
+  std::map<std::string, std::vector<double>> seconds;
+  for (int round = 0; round <= rounds; ++round) {
+    std::map<std::string, double> now;
+    const std::int64_t step = 10 * round;
+    now["plain_write"] = seconds_of(world, [&] { write_plainly(plain, held); });
+    now["save"] = seconds_of(world, [&] { checkpointer.save(step + 1, views_of(held), "{}"); });
+    now["load"] = seconds_of(world, [&] { checkpointer.restore(held.state, "auto"); });
+    now["plain_read"] = seconds_of(world, [&] { read_plainly(plain, held); });
+    world.barrier();
+    if (world.rank() == 0) drop_cache(folder);
+    now["plain_read_from_disk"] = seconds_of(world, [&] { read_plainly(plain, held); });
+    if (world.rank() == 0) drop_cache(folder);
+    now["load_from_disk"] = seconds_of(world, [&] { checkpointer.restore(held.state, "auto"); });
+    now["async_start"] = seconds_of(world, [&] { checkpointer.start_save(step + 2, views_of(held), "{}"); });
+    now["async_copies"] = seconds_of(world, [&] { checkpointer.await_copies(); });
+    now["async_rest"] = seconds_of(world, [&] { checkpointer.finish_save(); });
+    if (round > 0)  // the first one warms up
+      for (const auto& [what, value] : now) seconds[what].push_back(value);
+  }
+  if (world.rank() != 0) return;
+  std::map<std::string, double> middle;
+  for (const auto& [what, values] : seconds) middle[what] = median(values);
+  fmt::print("{{\"ranks\": {}, \"mib_a_rank\": {}, \"rounds\": {}", world.size(), mib, rounds);
+  for (const auto& [what, value] : middle) fmt::print(", \"{}_s\": {:.4f}", what, value);
+  fmt::print(", \"save_over_plain\": {:.3f}, \"load_over_plain\": {:.3f}, \"load_from_disk_over_plain\": {:.3f}}}\n",
+             middle["plain_write"] / middle["save"], middle["plain_read"] / middle["load"],
+             middle["plain_read_from_disk"] / middle["load_from_disk"]);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 3) {
+    fmt::print(stderr, "usage: mpirun -n RANKS checkpoint_bench DIRECTORY MIB_A_RANK [rounds]\n");
+    return 2;
+  }
+  MPI_Init(&argc, &argv);
+  {
+    comm::MpiProcessGroup world(MPI_COMM_WORLD);
+    const fs::path folder = fs::path(argv[1]) / "checkpoint_bench";
+    world.barrier();
+    if (world.rank() == 0) fs::remove_all(folder);
+    world.barrier();
+    bench(world, folder, std::atoll(argv[2]), argc > 3 ? std::atoi(argv[3]) : 3);
+    world.barrier();
+    if (world.rank() == 0) fs::remove_all(folder);
+  }
+  MPI_Finalize();
+}
