@@ -146,6 +146,8 @@ Manifest make_manifest(const Attempt& attempt, const StateDict& state, const std
 Checkpointer::Checkpointer(comm::ProcessGroup& world, CheckpointerOptions options)
     : world_(&world), options_(std::move(options)) {
   SHOAL_CHECK(options_.keep >= 1, OptionError, "--keep {} would keep no checkpoint; it is 1 or more", options_.keep);
+  SHOAL_CHECK(options_.keep_every >= 0, OptionError, "--keep-every {}: a number of steps, or 0 for none",
+              options_.keep_every);
   run_on_root(*world_, [&] {
     make_directories(options_.directory);
     SHOAL_CHECK(::access(options_.directory.c_str(), R_OK | W_OK | X_OK) == 0, IoError,
@@ -207,7 +209,7 @@ SaveReport Checkpointer::save(std::int64_t step, const StateDict& state, const s
     throw;
   }
   run_on_root(*world_, [&] {
-    tidy_up(options_.directory, options_.keep, fence(), options_.observer);
+    tidy_up(options_.directory, {options_.keep, options_.keep_every}, fence(), options_.observer);
     return std::string();
   });
   report.seconds = timer.seconds();
