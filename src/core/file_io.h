@@ -30,7 +30,7 @@ class DescriptorLimitError final : public IoError {
 // IoError "cannot ACTION PATH: …" for an errno, with how to mend it; a DescriptorLimitError where it is that.
 [[noreturn]] void throw_io_error(const char* action, const std::filesystem::path& path, int error);
 // For libraries that open files and do not tell why they could not: DescriptorLimitError where that is the reason.
-void check_descriptor_left(const std::filesystem::path& path);
+void check_descriptors_left(const std::filesystem::path& path);
 
 // Reads and writes go in pieces of this size at most: what a checksum is computed over while it is in the cache.
 inline constexpr std::int64_t kChunkBytes = 4 << 20;

@@ -35,7 +35,7 @@ FileHandle open_within_limits(const std::string& path, const Open& open) {
   try {
     return FileHandle(open());
   } catch (const Hdf5Error&) {
-    check_descriptor_left(path);
+    check_descriptors_left(path);
     throw;
   }
 }
