@@ -99,7 +99,7 @@ void check_all_is_saved(comm::ProcessGroup& world, const StateDict& state) {
 Attempt begin(comm::ProcessGroup& world, const std::filesystem::path& directory, std::int64_t step, const Fence* fence,
               const SaveObserver& observer) {
   Attempt attempt;
-  const std::string shared = run_on_root(world, [&] {
+  const std::string shared = run_on_root(world, "rank 0 makes its directory", [&] {
     attempt = begin_attempt(directory, step, fence, observer);
     return fmt::format("{}{}", attempt.id, attempt.path.string());
   });
@@ -111,7 +111,7 @@ Attempt begin(comm::ProcessGroup& world, const std::filesystem::path& directory,
 // Collective over `world`. The shard files of all ranks, in rank order.
 std::vector<ShardFile> write_shards(comm::ProcessGroup& world, const Attempt& attempt, std::int64_t step,
                                     const StateDict& state, const SaveObserver& observer) {
-  const auto reports = run_everywhere(world, [&] {
+  const auto reports = run_everywhere(world, "every rank writes its file", [&] {
     const ShardFile file = write_shard(attempt.path, {attempt.id, step, world.rank(), world.size()}, state, observer);
     return fmt::format("{} {} {}", file.bytes, file.regions, file.table_crc);
   });
@@ -196,7 +196,7 @@ SaveReport Checkpointer::save(std::int64_t step, const StateDict& state, const s
     pass(options_.observer, SavePoint::attempt_made);
     std::vector<ShardFile> files = write_shards(*world_, attempt, step, state, options_.observer);
     for (const ShardFile& file : files) report.bytes += file.bytes;
-    report.path = run_on_root(*world_, [&] {
+    report.path = run_on_root(*world_, "rank 0 commits it", [&] {
       const Manifest manifest = make_manifest(attempt, state, training_state, std::move(files));
       return commit(attempt, manifest, options_.observer).string();
     });
@@ -208,7 +208,7 @@ SaveReport Checkpointer::save(std::int64_t step, const StateDict& state, const s
     explain_failure();
     throw;
   }
-  run_on_root(*world_, [&] {
+  run_on_root(*world_, "it is complete, and rank 0 tidies up", [&] {
     tidy_up(options_.directory, {options_.keep, options_.keep_every}, fence(), options_.observer);
     return std::string();
   });
@@ -219,6 +219,7 @@ SaveReport Checkpointer::save(std::int64_t step, const StateDict& state, const s
 std::optional<Restored> Checkpointer::restore(StateDict& state, const std::string& from) {
   const activity::During restoring(activity::Operation::restore);
   const Activity activity(*world_, fmt::format("the restoring of '{}'", from));
+  world_->barrier();  // so that a rank that does not come is named before data travel
   return from == "auto" ? restore_newest_sound(*world_, options_.directory, state) : restore_from(*world_, from, state);
 }
 
