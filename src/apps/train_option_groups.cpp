@@ -202,8 +202,12 @@ po::options_description checkpoint_options(TrainOptions& o) {
   d.add_options()                                                                                                 //
       ("checkpoint-dir", path_value(o.checkpoint.directory), "where they go (checkpoints/MODEL); none: nowhere")  //
       ("checkpoint-every", value(o.checkpoint.every, "N|Ne"),
-       "steps, or epochs (1e); 0: only at the end of the job")                                                       //
-      ("keep", value(o.checkpoint.keep, "N"), "newest checkpoints kept (2)")                                         //
+       "steps, or epochs (1e); 0: only at the end of the job")                //
+      ("keep", value(o.checkpoint.keep, "N"), "newest checkpoints kept (2)")  //
+      ("keep-every", value(o.checkpoint.keep_every, "K"),
+       "keeps those of steps K, 2K and so on too, for ever; 0: none (0)")  //
+      ("save-at-start", po::bool_switch(&o.checkpoint.save_at_start),
+       "a first checkpoint before the first step, which shows at once whether saving works")                         //
       ("resume", value(o.checkpoint.resume, "WHAT"), "auto (the newest, if there is one), never, or a path (auto)")  //
       ("output", path_value(o.checkpoint.output),
        "the weights in one file at the end, FILE.h5 or FILE.pt (CHECKPOINT_DIR/MODEL.h5); none: not written");

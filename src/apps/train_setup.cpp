@@ -201,8 +201,10 @@ std::unique_ptr<checkpoint::Checkpointer> open_checkpoints(comm::ProcessGroup& w
   if (!train::writes_checkpoints(options)) return checkpointer;
   train::run_agreeing([&] {
     checkpointer = std::make_unique<checkpoint::Checkpointer>(
-        world, checkpoint::CheckpointerOptions{
-                   .directory = options.checkpoint.directory, .keep = options.checkpoint.keep, .fence = fence});
+        world, checkpoint::CheckpointerOptions{.directory = options.checkpoint.directory,
+                                               .keep = options.checkpoint.keep,
+                                               .fence = fence,
+                                               .keep_every = options.checkpoint.keep_every});
   });
   return checkpointer;
 }

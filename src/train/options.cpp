@@ -113,6 +113,9 @@ void complete_checkpoint(TrainOptions& options) {
 void check_checkpoint(const TrainOptions& options) {
   const CheckpointOptions& checkpoint = options.checkpoint;
   check_at_least("--keep", checkpoint.keep, 1);
+  check_at_least("--keep-every", checkpoint.keep_every, 0);
+  SHOAL_CHECK(!checkpoint.save_at_start || writes_checkpoints(options), OptionError,
+              "--save-at-start needs a --checkpoint-dir");
   Cadence::parse(checkpoint.every);
   SHOAL_CHECK(!checkpoint.resume.empty(), OptionError, "--resume takes auto, never or a path");
   if (!writes_output(options)) return;

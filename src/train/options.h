@@ -84,6 +84,8 @@ struct CheckpointOptions {
   std::filesystem::path directory;  // "none": no checkpoints
   std::string every = "1e";         // "N" steps, "Ne" epochs, "0": only at the end and when stopped
   int keep = 2;
+  std::int64_t keep_every = 0;   // steps whose multiples are kept for ever; 0: none
+  bool save_at_start = false;    // a checkpoint of step 0, where nothing is resumed
   std::string resume = "auto";   // "auto", "never", or a path
   std::filesystem::path output;  // consolidated weights; "none": not written
 };

@@ -97,6 +97,8 @@ NamedValues run_options(const TrainOptions& o) {
   return {{"checkpoint-dir", o.checkpoint.directory.string()},
           {"checkpoint-every", o.checkpoint.every},
           {"keep", text(o.checkpoint.keep)},
+          {"keep-every", text(o.checkpoint.keep_every)},
+          {"save-at-start", on_or_off(o.checkpoint.save_at_start)},
           {"resume", o.checkpoint.resume},
           {"output", o.checkpoint.output.string()},
           {"run-dir", o.job.run_dir.string()},

@@ -45,7 +45,9 @@ SmallRun::SmallRun(comm::ProcessGroup& group, const SmallJob& job)
       optimizer_(*sharded_, optim::make_optimizer(options_.optimizer.rule)) {
   if (writes_checkpoints(options_))
     checkpointer_ = std::make_unique<checkpoint::Checkpointer>(
-        group, checkpoint::CheckpointerOptions{options_.checkpoint.directory, options_.checkpoint.keep});
+        group, checkpoint::CheckpointerOptions{.directory = options_.checkpoint.directory,
+                                               .keep = options_.checkpoint.keep,
+                                               .keep_every = options_.checkpoint.keep_every});
 }
 
 Outcome SmallRun::run(std::function<int()> stop_signal) {
