@@ -208,6 +208,7 @@ std::unique_ptr<checkpoint::Checkpointer> open_checkpoints(comm::ProcessGroup& w
                                                .keep = options.checkpoint.keep,
                                                .files = options.checkpoint.files,
                                                .fence = fence,
+                                               .keep_every = options.checkpoint.keep_every,
                                                .stage_bytes = stage_bytes,
                                                .allocate_stage = train::stage_allocator(device)});
   });
