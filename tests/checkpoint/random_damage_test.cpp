@@ -27,7 +27,7 @@ std::string problems_of(const fs::path& checkpoint) {
     const VerifyReport report = verify(checkpoint);
     for (const std::string& problem : report.problems) text += problem + '\n';
     for (const FileCheck& file : report.files)
-      for (const std::string& problem : file.problems) text += problem + '\n';
+      for (const Problem& problem : file.problems) text += problem.text + '\n';
   } catch (const CheckpointError& error) {
     text = error.what();
   }
