@@ -7,7 +7,9 @@
 #include "checkpoint/agreement.h"
 #include "checkpoint/file_names.h"
 #include "checkpoint/state_checks.h"
+#include "checkpoint/view.h"
 #include "core/check.h"
+#include "core/logging.h"
 #include "hdf5/call.h"
 
 namespace shoal::checkpoint {
@@ -41,6 +43,16 @@ Attempt begin(comm::ProcessGroup& world, const std::filesystem::path& directory,
   attempt.id = shared.substr(0, kIdDigits);
   attempt.path = shared.substr(kIdDigits);
   return attempt;
+}
+
+// A convenience, without which the checkpoint is complete.
+void add_view(const std::filesystem::path& path, const Manifest& manifest) {
+  if (static_cast<std::int64_t>(manifest.files.size()) > kMostViewFiles) return;
+  try {
+    write_view(path, manifest, /*with_optimizer=*/false);
+  } catch (const Error& error) {
+    log::warning("the checkpoint of step {} is saved without a view: {}", manifest.step, error.what());
+  }
 }
 
 Manifest make_manifest(const Attempt& attempt, const StateDict& state, const std::string& training_state, int ranks) {
@@ -170,6 +182,7 @@ void SaveInFlight::start_commit() {
   committing_ = true;
   if (world_.rank() != 0) return;
   commit_ = std::async(std::launch::async, [this] {
+    if (options_.view) add_view(attempt_.path, manifest_);
     std::filesystem::path path = commit(attempt_, manifest_, options_.observer);
     committed_ = true;
     tidy_up(options_.directory, options_.keep, fence(), options_.observer);

@@ -88,6 +88,7 @@ struct CheckpointOptions {
   // Training goes on while a checkpoint is written: "wait", the next one waits for it; "skip", it is left out; "off",
   // training waits.
   std::string async_save = "wait";
+  std::string view = "on";       // "on", "off": model.h5 in each checkpoint
   double stage_gib = 0;          // host memory of a rank for copies of what is being written; 0: see stage_bytes()
   std::string resume = "auto";   // "auto", "never", or a path
   std::filesystem::path output;  // consolidated weights; "none": not written

@@ -110,6 +110,7 @@ TEST(Options, WrongOnesAreNamed) {
   expect_complaint("--shard-size", [](auto& o) { o.sharding.shard_size = 2; });
   expect_complaint("--wrap", [](auto& o) { o.sharding.wrap = "every"; });
   expect_complaint("--keep", [](auto& o) { o.checkpoint.keep = 0; });
+  expect_complaint("--checkpoint-view", [](auto& o) { o.checkpoint.view = "yes"; });
   expect_complaint("--checkpoint-every", [](auto& o) { o.checkpoint.every = "often"; });
   expect_complaint("--output", [](auto& o) { o.checkpoint.output = "weights.bin"; });
   expect_complaint("--output", [](auto& o) { o.checkpoint = {.directory = "none", .output = "weights.h5"}; });
