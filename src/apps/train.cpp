@@ -64,7 +64,7 @@ void announce(const train::TrainParts& parts, const TrainOptions& options, const
   if (train::writes_checkpoints(options)) {
     const std::int64_t bytes = checkpoint_bytes(parts);
     train::run_everywhere(parts.world, [&]() -> std::string {
-      if (parts.world.rank() == 0) train::check_room(options, bytes);
+      if (parts.world.rank() == 0) train::check_room(options, bytes, parts.world.size());
       return "";
     });
     log::info("a checkpoint takes {:.1f} MiB", static_cast<double>(bytes) / (1 << 20));

@@ -213,7 +213,11 @@ po::options_description checkpoint_options(TrainOptions& o) {
        "model.h5 in each checkpoint of at most 512 files, which shows whole tensors to HDF5 tools (on)")  //
       ("stage-gib", value(o.checkpoint.stage_gib, "GIB"),
        "host memory of a rank for copies of what is being written (what they need, up to a quarter of the free memory "
-       "by the ranks of the host)")                                                                                  //
+       "by the ranks of the host)")  //
+      ("keep-every", value(o.checkpoint.keep_every, "K"),
+       "keeps those of steps K, 2K and so on too, for ever; 0: none (0)")  //
+      ("save-at-start", po::bool_switch(&o.checkpoint.save_at_start),
+       "a first checkpoint before the first step, which shows at once whether saving works")                         //
       ("resume", value(o.checkpoint.resume, "WHAT"), "auto (the newest, if there is one), never, or a path (auto)")  //
       ("output", path_value(o.checkpoint.output),
        "the weights in one file at the end, FILE.h5 or FILE.pt (CHECKPOINT_DIR/MODEL.h5); none: not written");

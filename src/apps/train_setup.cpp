@@ -209,6 +209,7 @@ std::unique_ptr<checkpoint::Checkpointer> open_checkpoints(comm::ProcessGroup& w
                                                .files = options.checkpoint.files,
                                                .view = options.checkpoint.view == "on",
                                                .fence = fence,
+                                               .keep_every = options.checkpoint.keep_every,
                                                .stage_bytes = stage_bytes,
                                                .allocate_stage = train::stage_allocator(device)});
   });

@@ -20,6 +20,21 @@ std::string run(const std::function<std::string()>& body) {
   }
 }
 
+// Adds to what the group says it does.
+class Phase {
+ public:
+  Phase(comm::ProcessGroup& group, std::string_view phase) : group_(group), before_(group.activity()) {
+    if (!phase.empty()) group.set_activity(fmt::format("{}{}{}", before_, before_.empty() ? "" : ": ", phase));
+  }
+  ~Phase() { group_.set_activity(std::move(before_)); }
+  Phase(const Phase&) = delete;
+  Phase& operator=(const Phase&) = delete;
+
+ private:
+  comm::ProcessGroup& group_;
+  std::string before_;
+};
+
 ExitCode code_of(const std::string& outcome) { return static_cast<ExitCode>(outcome.at(0)); }
 
 [[noreturn]] void throw_of(ExitCode code, const std::string& text) {
@@ -34,7 +49,8 @@ ExitCode code_of(const std::string& outcome) { return static_cast<ExitCode>(outc
 
 }  // namespace
 
-std::vector<std::string> run_everywhere(comm::ProcessGroup& world, const std::function<std::string()>& body) {
+std::vector<std::string> run_everywhere(comm::ProcessGroup& world, std::string_view phase, const Body& body) {
+  const Phase entered(world, phase);
   std::vector<std::string> outcomes = comm::all_gather_bytes(world, run(body));
   for (std::size_t rank = 0; rank < outcomes.size(); ++rank) {
     const ExitCode code = code_of(outcomes[rank]);
@@ -44,12 +60,19 @@ std::vector<std::string> run_everywhere(comm::ProcessGroup& world, const std::fu
   return outcomes;
 }
 
-std::string run_on_root(comm::ProcessGroup& world, const std::function<std::string()>& body) {
+std::string run_on_root(comm::ProcessGroup& world, std::string_view phase, const Body& body) {
+  const Phase entered(world, phase);
   std::string result = comm::broadcast_bytes(world, world.rank() == 0 ? run(body) : std::string());
   const ExitCode code = code_of(result);
   result.erase(0, 1);
   if (code != ExitCode::ok) throw_of(code, result);
   return result;
 }
+
+std::vector<std::string> run_everywhere(comm::ProcessGroup& world, const Body& body) {
+  return run_everywhere(world, {}, body);
+}
+
+std::string run_on_root(comm::ProcessGroup& world, const Body& body) { return run_on_root(world, {}, body); }
 
 }  // namespace shoal::checkpoint

@@ -1,7 +1,6 @@
 #include "checkpoint/attempt.h"
 
 #include <algorithm>
-#include <set>
 #include <system_error>
 
 #include "checkpoint/catalog.h"
@@ -43,10 +42,7 @@ void check_files_arrived(const Attempt& attempt, const Manifest& manifest) {
 }
 
 // Back under its name, unless somebody else has taken it away or has the name now.
-void put_back(const fs::path& path, const fs::path& name) noexcept {
-  std::error_code taken_or_gone;
-  fs::rename(path, name, taken_or_gone);
-}
+void put_back(const fs::path& path, const fs::path& name) noexcept { static_cast<void>(try_rename(path, name)); }
 
 void point_latest_at(const fs::path& checkpoint, const Fence* fence, const SaveObserver& observer) {
   const fs::path directory = checkpoint.parent_path();
@@ -59,16 +55,10 @@ void point_latest_at(const fs::path& checkpoint, const Fence* fence, const SaveO
   pass(observer, SavePoint::latest_replaced);
 }
 
-void prune(const std::vector<CatalogEntry>& newest_first, int keep, const Fence* fence, const SaveObserver& observer) {
-  std::set<std::int64_t> kept_steps;
-  for (const CatalogEntry& entry : newest_first) {
-    if (!is_sound(entry.path)) continue;
-    // Of two checkpoints of one step, the older was displaced by the newer.
-    if (static_cast<int>(kept_steps.size()) >= keep || kept_steps.contains(entry.step))
-      remove_checkpoint(entry.path, fence, observer);
-    else
-      kept_steps.insert(entry.step);
-  }
+void prune(std::vector<CatalogEntry> newest_first, const Retention& retention, const Fence* fence,
+           const SaveObserver& observer) {
+  std::erase_if(newest_first, [](const CatalogEntry& entry) { return !is_sound(entry.path); });
+  for (const CatalogEntry& entry : superfluous(newest_first, retention)) remove_checkpoint(entry.path, fence, observer);
 }
 
 // The commit itself. The one that a newer attempt has fenced off fails in its second rename, since its directory is
@@ -107,6 +97,7 @@ void remove_checkpoint(const fs::path& path, const Fence* fence, const SaveObser
     SHOAL_CHECK(number == 0 || directory_number(aside) == number, IoError,
                 "{} is another checkpoint than a moment ago: a job saves there", path.string());
     ask(fence);
+    sync_directory(path.parent_path());  // or a loss of power might leave the name, and take what was in it
   } catch (const Error&) {
     put_back(aside, path);
     throw;
@@ -160,28 +151,38 @@ fs::path commit(const Attempt& attempt, const Manifest& manifest, const SaveObse
   return final_path;
 }
 
-void tidy_up(const fs::path& directory, int keep, const Fence* fence, const SaveObserver& observer) {
+void tidy_up(const fs::path& directory, const Retention& retention, const Fence* fence, const SaveObserver& observer) {
   ask(fence);
-  const auto attempt_to = [&](const auto& task) {
+  const auto problem_of = [&](const auto& task) -> std::string {
     try {
       task(list_checkpoints(directory));
+      return "";
     } catch (const IoError& error) {
-      log::warning("the new checkpoint in {} is complete, but tidying up failed: {}", directory.string(), error.what());
+      return error.what();
     }
   };
-  attempt_to([&](const std::vector<CatalogEntry>& entries) {
+  const auto point_latest = [&](const std::vector<CatalogEntry>& entries) {
     const auto newest = std::find_if(entries.begin(), entries.end(), [](const auto& e) { return e.sequence >= 0; });
     if (newest != entries.end()) point_latest_at(newest->path, fence, observer);
-  });
-  // Even where the disk had no room for `latest`: this makes room.
-  attempt_to([&](const std::vector<CatalogEntry>& entries) { prune(entries, keep, fence, observer); });
+  };
+  std::string latest_problem = problem_of(point_latest);
+  // Without room for it the old one goes, before what it names does.
+  if (!latest_problem.empty()) static_cast<void>(try_remove(directory / kLatestName));
+  const std::string prune_problem =
+      problem_of([&](const std::vector<CatalogEntry>& entries) { prune(entries, retention, fence, observer); });
+  if (!latest_problem.empty()) latest_problem = problem_of(point_latest);  // now there may be room
+  for (const std::string& problem : {latest_problem, prune_problem})
+    if (!problem.empty())
+      log::warning("the new checkpoint in {} is complete, but tidying up failed: {}", directory.string(), problem);
   pass(observer, SavePoint::finished);
 }
 
 void abandon(const Attempt& attempt) noexcept {
-  std::error_code error;
-  fs::remove_all(attempt.path, error);
-  if (error) log::warning("{} could not be removed: {}", attempt.path.string(), error.message());
+  try {
+    remove_tree(attempt.path);
+  } catch (const std::exception& error) {
+    log::warning("what there is of an unfinished save stays until the next one: {}", error.what());
+  }
 }
 
 }  // namespace shoal::checkpoint

@@ -7,9 +7,8 @@
 //   3. commit: manifest, sync; COMMIT, sync; sync the directories; ask the fence; a checkpoint of the same step is
 //      renamed out of the way (.old., still complete); rename to step_N; sync the parent. From here on the new one
 //      counts
-//   4. tidy_up: `latest` by write and rename; remove the displaced one and what is beyond `keep`, asking the fence
-//   about
-//      each
+//   4. tidy_up: `latest` by write and rename; remove the displaced one and what the retention does not keep, asking the
+//      fence about each
 //
 // `fence` may be null: then nobody else must write to the directory meanwhile. Where a newer attempt has entered it,
 // each function throws SupersededError and leaves what is complete as it is.
@@ -19,6 +18,7 @@
 
 #include "checkpoint/fence.h"
 #include "checkpoint/manifest.h"
+#include "checkpoint/retention.h"
 #include "checkpoint/save_point.h"
 
 namespace shoal::checkpoint {
@@ -41,7 +41,7 @@ std::filesystem::path commit(const Attempt& attempt, const Manifest& manifest, c
 
 // Never throws away the last sound checkpoint, nor one that it cannot read. What cannot be removed is a warning: the
 // new checkpoint is safe all the same.
-void tidy_up(const std::filesystem::path& directory, int keep, const Fence* fence = nullptr,
+void tidy_up(const std::filesystem::path& directory, const Retention& retention, const Fence* fence = nullptr,
              const SaveObserver& observer = {});
 
 // COMMIT, the manifest and the sizes of the files are as they should be. No byte of a tensor is read.

@@ -20,6 +20,8 @@ namespace {
 std::string read_part(const fs::path& checkpoint, const char* name) {
   try {
     return read_text_file(checkpoint / name);
+  } catch (const DescriptorLimitError&) {
+    throw;  // says nothing of the checkpoint
   } catch (const IoError& error) {
     throw CheckpointError("{} is no complete checkpoint: {}", checkpoint.string(), error.what());
   }
@@ -73,7 +75,7 @@ std::vector<CatalogEntry> list_checkpoints(const fs::path& directory) {
     const CatalogEntry entry{files->path(), name->step, sequence_or_unknown(files->path())};
     (entry.sequence < 0 ? of_unknown_age : entries).push_back(entry);
   }
-  SHOAL_CHECK(!error, IoError, "cannot read the directory {}: {}", directory.string(), error.message());
+  if (error) throw_io_error("read the directory", directory, error.value());
   std::sort(entries.begin(), entries.end(), is_newer);
   for (const CatalogEntry& entry : of_unknown_age) insert_by_step(entries, entry);
   return entries;

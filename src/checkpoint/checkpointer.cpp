@@ -68,6 +68,8 @@ Checkpointer::Checkpointer(comm::ProcessGroup& world, CheckpointerOptions option
       file_group_(file_group_of(world, options_.files)),
       pool_(options_.allocate_stage) {
   SHOAL_CHECK(options_.keep >= 1, OptionError, "--keep {} would keep no checkpoint; it is 1 or more", options_.keep);
+  SHOAL_CHECK(options_.keep_every >= 0, OptionError, "--keep-every {}: a number of steps, or 0 for none",
+              options_.keep_every);
   run_on_root(*world_, [&] {
     make_directories(options_.directory);
     SHOAL_CHECK(::access(options_.directory.c_str(), R_OK | W_OK | X_OK) == 0, IoError,
@@ -140,6 +142,7 @@ SaveReport Checkpointer::finish_save() {
 std::optional<Restored> Checkpointer::restore(StateDict& state, const std::string& from) {
   const activity::During restoring(activity::Operation::restore);
   const Activity activity(*world_, fmt::format("the restoring of '{}'", from));
+  world_->barrier();  // so that a rank that does not come is named before data travel
   return from == "auto" ? restore_newest_sound(*world_, options_.directory, state) : restore_from(*world_, from, state);
 }
 

@@ -23,6 +23,7 @@ struct CheckpointerOptions {
   SaveObserver observer;            // for tests: is told what point a save has come to
   // Rank 0's right to write here. Empty on the others; empty on all: nobody else may write there meanwhile.
   std::optional<Fence> fence;
+  std::int64_t keep_every = 0;  // kept for ever: steps that are multiples of it (retention.h); 0: none
   // For start_save(): bytes of host memory that this rank's copies may take, and who makes it.
   std::int64_t stage_bytes = std::int64_t{1} << 30;
   StagingPool::Allocate allocate_stage;

@@ -20,8 +20,8 @@ class PartFile {
   PartFile(const PartFile&) = delete;
   PartFile& operator=(const PartFile&) = delete;
   ~PartFile() {
-    std::error_code error;
-    if (!finished_ && !fs::remove(part_, error) && error)
+    if (finished_) return;
+    if (const std::error_code error = try_remove(part_))
       log::warning("{} could not be removed: {}", part_.string(), error.message());
   }
   const fs::path& path() const { return part_; }

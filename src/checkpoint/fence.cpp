@@ -32,7 +32,7 @@ Numbers numbers_in(const fs::path& folder) {
     largest.taken = std::max(largest.taken, name->attempt);
     if (name->writer) largest.writer = std::max(largest.writer, name->attempt);
   }
-  SHOAL_CHECK(!error, IoError, "cannot read the directory {}: {}", folder.string(), error.message());
+  if (error) throw_io_error("read the directory", folder, error.value());
   return largest;
 }
 

@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "checkpoint/file_names.h"
-#include "core/check.h"
 #include "core/file_io.h"
 #include "core/logging.h"
 
@@ -25,7 +24,7 @@ std::vector<Found> directories_of_kind(const fs::path& directory, DirectoryKind 
     const auto name = parse_step_directory_name(files->path().filename().string());
     if (name && name->kind == kind) found.push_back({files->path(), *name});
   }
-  SHOAL_CHECK(!error, IoError, "cannot read the directory {}: {}", directory.string(), error.message());
+  if (error) throw_io_error("read the directory", directory, error.value());
   return found;
 }
 
@@ -45,10 +44,9 @@ void sweep_leftovers(const fs::path& directory, int attempt, const std::function
     if (leftover.name.attempt > attempt) continue;
     const fs::path aside = directory / temporary_directory_name(leftover.name.step, attempt, make_checkpoint_id());
     log::warning("{} was left by a save that did not finish; it is removed", leftover.path.string());
-    std::error_code error;
-    fs::rename(leftover.path, aside, error);
+    const std::error_code error = try_rename(leftover.path, aside);
     if (error == std::errc::no_such_file_or_directory) continue;  // its owner was faster
-    SHOAL_CHECK(!error, IoError, "cannot rename {} to {}: {}", leftover.path.string(), aside.string(), error.message());
+    if (error) throw_io_error(("rename " + leftover.path.string() + " to").c_str(), aside, error.value());
     if (set_aside) set_aside();
     remove_or_warn(aside);
   }

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "checkpoint/file_names.h"
+#include "checkpoint/region_table.h"
 #include "core/check.h"
 
 namespace shoal::checkpoint {
@@ -56,7 +57,19 @@ ShardFile file_from(const Json& json, const std::string& expected_name) {
   SHOAL_CHECK(file.name == expected_name, CheckpointError, "file '{}' stands where '{}' belongs", file.name,
               expected_name);
   SHOAL_CHECK(file.bytes >= 0 && file.regions >= 0, CheckpointError, "file '{}' has a negative size", file.name);
+  SHOAL_CHECK(file.regions <= file.bytes / static_cast<std::int64_t>(sizeof(RegionRow)), CheckpointError,
+              "file '{}' has {} bytes, too few for a table of {} regions", file.name, file.bytes, file.regions);
   return file;
+}
+
+// As are those of all tensors together.
+void check_total(const Manifest& manifest) {
+  std::int64_t room = std::numeric_limits<std::int64_t>::max();
+  for (const SavedTensor& tensor : manifest.tensors) {
+    const std::int64_t bytes = tensor.spec.numel() * size_of(tensor.spec.dtype);
+    SHOAL_CHECK(bytes <= room, CheckpointError, "the tensors up to '{}' have an impossible size", tensor.spec.name);
+    room -= bytes;
+  }
 }
 
 // Names are distinct, and every alias is one of a tensor that is there.
@@ -90,6 +103,7 @@ Manifest from_json(const Json& json) {
   manifest.created = json.at("created").get<std::string>();
   manifest.libraries = json.at("libraries").get<std::map<std::string, std::string>>();
   for (const Json& tensor : json.at("tensors")) manifest.tensors.push_back(tensor_from(tensor));
+  check_total(manifest);
   manifest.aliases = json.at("aliases").get<std::vector<std::pair<std::string, std::string>>>();
   check_names(manifest);
   const std::size_t files = json.at("files").size(), ranks = static_cast<std::size_t>(manifest.ranks);
@@ -106,6 +120,15 @@ Json training_state_json(const std::string& text) {
   Json state = Json::parse(text, nullptr, false);
   SHOAL_CHECK(state.is_object(), InternalError, "the training state to save is no JSON object");
   return state;
+}
+
+// What is nested deeper than any manifest would exhaust the stack when it is written again.
+Json parse_json(const std::string& text) {
+  static constexpr int kDeepest = 100;
+  return Json::parse(text, [](int depth, Json::parse_event_t, Json&) {
+    SHOAL_CHECK(depth <= kDeepest, CheckpointError, "it is nested more than {} deep", kDeepest);
+    return true;
+  });
 }
 
 }  // namespace
@@ -131,7 +154,7 @@ std::string format_manifest(const Manifest& manifest) {
 
 Manifest parse_manifest(const std::string& text, const std::string& where) {
   try {
-    return from_json(Json::parse(text));
+    return from_json(parse_json(text));
   } catch (const nlohmann::json::exception& error) {
     throw CheckpointError("{} is damaged: {}", where, error.what());
   } catch (const Error& error) {

@@ -1,12 +1,12 @@
 #include "checkpoint/prune.h"
 
 #include <algorithm>
-#include <set>
 #include <system_error>
 
 #include "checkpoint/attempt.h"
 #include "checkpoint/catalog.h"
 #include "checkpoint/file_names.h"
+#include "checkpoint/retention.h"
 #include "checkpoint/verify.h"
 #include "core/check.h"
 
@@ -28,30 +28,38 @@ std::int64_t bytes_of(const Manifest& manifest) {
   return bytes;
 }
 
-// Decides newest first; `kept`: the steps that are kept so far.
-PrunedCheckpoint judge(const CatalogEntry& entry, const PruneOptions& options, std::set<std::int64_t>& kept) {
-  PrunedCheckpoint judged{entry.path, entry.step, Fate::left, "a save has displaced it", 0};
-  if (is_displaced_for_now(entry.path, entry.step)) return judged;
-  try {
-    judged.bytes = bytes_of(open_checkpoint(entry.path));
-  } catch (const CheckpointError& error) {
-    judged.reason = fmt::format("damaged: {}", error.what());
-    return judged;
+std::string reason_for(Standing standing, const PruneOptions& options) {
+  switch (standing) {
+    case Standing::newest: return fmt::format("one of the newest {}", options.keep);
+    case Standing::multiple: return fmt::format("its step is a multiple of {}", options.keep_every);
+    case Standing::displaced: return "there is a newer one of this step";
+    case Standing::older: break;
   }
-  judged.fate = Fate::kept;
-  if (kept.contains(entry.step)) {
-    judged.fate = Fate::removed;
-    judged.reason = "there is a newer one of this step";
-  } else if (static_cast<int>(kept.size()) < options.keep) {
-    judged.reason = fmt::format("one of the newest {}", options.keep);
-  } else if (options.keep_every > 0 && entry.step % options.keep_every == 0) {
-    judged.reason = fmt::format("its step is a multiple of {}", options.keep_every);
-    return judged;  // does not count for the newest
-  } else {
-    judged.fate = Fate::removed;
-    judged.reason = "older";
+  return "older";
+}
+
+// Newest first; what is not sound is left.
+std::vector<PrunedCheckpoint> judge(const std::vector<CatalogEntry>& entries, const PruneOptions& options) {
+  std::vector<PrunedCheckpoint> judged;
+  std::vector<CatalogEntry> sound;
+  std::vector<std::size_t> places;  // of those in `judged`
+  for (const CatalogEntry& entry : entries) {
+    judged.push_back({entry.path, entry.step, Fate::left, "a save has displaced it", 0});
+    if (is_displaced_for_now(entry.path, entry.step)) continue;
+    try {
+      judged.back().bytes = bytes_of(open_checkpoint(entry.path));
+      places.push_back(judged.size() - 1);
+      sound.push_back(entry);
+    } catch (const CheckpointError& error) {
+      judged.back().reason = fmt::format("damaged: {}", error.what());
+    }
   }
-  if (judged.fate == Fate::kept) kept.insert(entry.step);
+  const std::vector<Standing> standing = standings(sound, {options.keep, options.keep_every});
+  for (std::size_t i = 0; i < sound.size(); ++i) {
+    const bool stays = standing[i] == Standing::newest || standing[i] == Standing::multiple;
+    judged[places[i]].fate = stays ? Fate::kept : Fate::removed;
+    judged[places[i]].reason = reason_for(standing[i], options);
+  }
   return judged;
 }
 
@@ -95,12 +103,10 @@ PruneReport prune_checkpoints(const PruneOptions& options) {
   // Before the list: who enters later finds all that is in it.
   const Fence fence = Fence::watch(options.directory);
   PruneReport report;
+  const std::vector<CatalogEntry> entries = checkpoints_in(options.directory);
   std::vector<std::uint64_t> numbers;
-  std::set<std::int64_t> kept;
-  for (const CatalogEntry& entry : checkpoints_in(options.directory)) {
-    numbers.push_back(directory_number(entry.path));
-    report.checkpoints.push_back(judge(entry, options, kept));
-  }
+  for (const CatalogEntry& entry : entries) numbers.push_back(directory_number(entry.path));
+  report.checkpoints = judge(entries, options);
   const auto is_removed = [](const PrunedCheckpoint& checkpoint) { return checkpoint.fate == Fate::removed; };
   if (std::none_of(report.checkpoints.begin(), report.checkpoints.end(), is_removed)) return report;
   keep_one_that_verifies(report, options);

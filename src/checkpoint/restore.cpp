@@ -69,7 +69,7 @@ std::vector<RegionTable> gather_tables(comm::ProcessGroup& world, const fs::path
                                        const Manifest& manifest) {
   const auto ranks = static_cast<std::size_t>(world.size());
   const auto mine = static_cast<std::size_t>(world.rank());
-  std::vector<std::string> read = run_everywhere(world, [&] {
+  std::vector<std::string> read = run_everywhere(world, "every rank reads tables of regions", [&] {
     std::string bytes;
     for (std::size_t i = mine; i < manifest.files.size(); i += ranks)
       bytes += table_bytes(ShardReader(checkpoint, manifest, i).regions());
@@ -126,7 +126,7 @@ void fill(comm::ProcessGroup& world, const fs::path& checkpoint, const Manifest&
           const std::vector<ShardedTensor*>& tensors) {
   const std::vector<RegionTable> tables = gather_tables(world, checkpoint, manifest);
   check_coverage(tables, manifest, checkpoint.string());
-  run_everywhere(world, [&] {
+  run_everywhere(world, "every rank reads its part", [&] {
     read_held(checkpoint, manifest, tables, tensors);
     return std::string();
   });
@@ -135,7 +135,7 @@ void fill(comm::ProcessGroup& world, const fs::path& checkpoint, const Manifest&
 
 // Collective over `world`. Rank 0 vouches for the manifest; the others get its text.
 Manifest share_manifest(comm::ProcessGroup& world, const fs::path& checkpoint) {
-  const std::string text = run_on_root(world, [&] {
+  const std::string text = run_on_root(world, "rank 0 reads the manifest", [&] {
     open_checkpoint(checkpoint);
     return read_text_file(checkpoint / kManifestName);
   });
@@ -151,7 +151,7 @@ Restored restore_one(comm::ProcessGroup& world, const fs::path& checkpoint, Stat
 
 // Collective over `world`. Newest first.
 std::vector<fs::path> share_candidates(comm::ProcessGroup& world, const fs::path& directory) {
-  const std::string shared = run_on_root(world, [&] {
+  const std::string shared = run_on_root(world, "rank 0 looks for checkpoints", [&] {
     std::string names;
     for (const CatalogEntry& entry : list_checkpoints(directory)) names += entry.path.filename().string() + '\n';
     return names;

@@ -36,7 +36,7 @@ std::vector<std::int64_t> numbers_of(const std::string& text) {
 Attempt begin(comm::ProcessGroup& world, const std::filesystem::path& directory, std::int64_t step, const Fence* fence,
               const SaveObserver& observer) {
   Attempt attempt;
-  const std::string shared = run_on_root(world, [&] {
+  const std::string shared = run_on_root(world, "rank 0 makes its directory", [&] {
     attempt = begin_attempt(directory, step, fence, observer);
     return fmt::format("{}{}", attempt.id, attempt.path.string());
   });
@@ -142,7 +142,7 @@ std::optional<SaveReport> SaveInFlight::go_on() {
 
 // Collective over `world`.
 void SaveInFlight::finish_writing() {
-  run_everywhere(world_, [&] {
+  run_everywhere(world_, "every rank writes its file", [&] {
     if (start_error_) std::rethrow_exception(start_error_);
     writer_->finish();
     return std::string();
@@ -160,7 +160,7 @@ void SaveInFlight::collect_files() {
     error = std::current_exception();
   }
   const bool tells = file_group_.ranks == nullptr || file_group_.ranks->rank() == 0;
-  const std::vector<std::string> reports = run_everywhere(world_, [&] {
+  const std::vector<std::string> reports = run_everywhere(world_, "the files are completed", [&] {
     if (error) std::rethrow_exception(error);
     if (!tells) return std::string();
     return fmt::format("{} {} {} {}", file_group_.index, file.bytes, file.regions, file.table_crc);
@@ -185,13 +185,13 @@ void SaveInFlight::start_commit() {
     if (options_.view) add_view(attempt_.path, manifest_);
     std::filesystem::path path = commit(attempt_, manifest_, options_.observer);
     committed_ = true;
-    tidy_up(options_.directory, options_.keep, fence(), options_.observer);
+    tidy_up(options_.directory, {options_.keep, options_.keep_every}, fence(), options_.observer);
     return path;
   });
 }
 
 SaveReport SaveInFlight::finish() {
-  report_.path = run_on_root(world_, [&] { return commit_.get().string(); });
+  report_.path = run_on_root(world_, "rank 0 commits it and tidies up", [&] { return commit_.get().string(); });
   over_ = true;
   report_.seconds = timer_.seconds();
   return report_;

@@ -17,6 +17,8 @@ template <typename Function>
 auto as_damage(const Function& function) {
   try {
     return function();
+  } catch (const DescriptorLimitError&) {
+    throw;  // says nothing of the file
   } catch (const IoError& error) {
     throw CheckpointError("{}", error.what());
   }

@@ -12,8 +12,8 @@
 namespace shoal::comm {
 
 // Message kinds go into the tag, so that ranks in different collectives time out by name and never swap data.
-enum class MessageKind { all_gather, reduce_scatter, all_reduce, all_to_all, barrier };
-constexpr int kMessageKinds = 5;
+enum class MessageKind { all_gather, reduce_scatter, all_reduce, all_to_all, barrier, broadcast };
+constexpr int kMessageKinds = 6;
 
 // Requests of one of MPI's own collectives: which rank is late is not known.
 class MpiTreeWork final : public Work {

@@ -29,6 +29,8 @@ void MpiCommTraits::close(MPI_Comm comm) noexcept {
 
 namespace {
 
+constexpr int kFewRanks = 64;  // among which a message each is cheap, and tells who is late
+
 MPI_Datatype mpi_type(DType dtype) {
   switch (dtype) {
     case DType::float64: return MPI_DOUBLE;
@@ -179,6 +181,13 @@ std::unique_ptr<Work> MpiProcessGroup::broadcast(void* data, std::int64_t count,
   const std::int64_t bytes = count * size_of(dtype);
   check_parts("broadcast", bytes, {data});
   const ObservedCall call(*this, "broadcast", bytes);
+  constexpr std::int64_t kSmallBytes = 1 << 10;
+  if (bytes <= kSmallBytes && size_ <= kFewRanks) {
+    auto work = std::make_unique<MpiExchange>(*this, MessageKind::broadcast);
+    if (rank_ != root) work->receive(root, data, bytes);
+    for (int k = 1; k < size_ && rank_ == root; ++k) work->send((root + k) % size_, data, bytes);
+    return call.around(std::move(work));
+  }
   auto work = std::make_unique<MpiTreeWork>(*this);
   for (std::int64_t done = 0; done < bytes && size_ > 1;) {
     const std::int64_t n = std::min(bytes - done, options_.max_message_bytes);
@@ -190,8 +199,7 @@ std::unique_ptr<Work> MpiProcessGroup::broadcast(void* data, std::int64_t count,
 }
 
 void MpiProcessGroup::barrier() {
-  constexpr int kFew = 64;  // ranks, among which a message each is cheap, and tells who is late
-  if (size_ <= kFew) {
+  if (size_ <= kFewRanks) {
     std::vector<std::byte> tokens(static_cast<std::size_t>(size_));
     exchange_parts(MessageKind::barrier, tokens.data() + rank_, 0, tokens.data(), 1)->wait();
     return;

@@ -1,12 +1,15 @@
 // Plain files by descriptor, with positioned reads and writes. Every failure is an IoError that names the path, what
-// was wanted and the system's reason; a file shorter than it should be is a CheckpointError.
+// was wanted and the system's reason; a file shorter than it should be is a CheckpointError. What changes a disk goes
+// through the calls of file_calls.h.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <system_error>
 
+#include "core/error.h"
 #include "core/unique_handle.h"
 
 namespace shoal {
@@ -17,6 +20,17 @@ struct DescriptorTraits {
   static void close(int descriptor) noexcept;
 };
 using Descriptor = UniqueHandle<DescriptorTraits>;
+
+// The process has as many files open as it may: nothing that it reads is damaged.
+class DescriptorLimitError final : public IoError {
+ public:
+  using IoError::IoError;
+};
+
+// IoError "cannot ACTION PATH: …" for an errno, with how to mend it; a DescriptorLimitError where it is that.
+[[noreturn]] void throw_io_error(const char* action, const std::filesystem::path& path, int error);
+// For libraries that open files and do not tell why they could not: DescriptorLimitError where that is the reason.
+void check_descriptors_left(const std::filesystem::path& path);
 
 // Reads and writes go in pieces of this size at most: what a checksum is computed over while it is in the cache.
 inline constexpr std::int64_t kChunkBytes = 4 << 20;
@@ -64,10 +78,13 @@ bool create_text_file(const std::filesystem::path& path, const std::string& text
 void sync_directory(const std::filesystem::path& path);
 // Onto `to`, which is replaced where it is a file.
 void rename_path(const std::filesystem::path& from, const std::filesystem::path& to);
+std::error_code try_rename(const std::filesystem::path& from, const std::filesystem::path& to) noexcept;
 // The directory that holds `path`, whether or not it ends in '/'.
 std::filesystem::path directory_of(const std::filesystem::path& path);
-void make_directories(const std::filesystem::path& path);  // and those on the way; synced in their directory
-// With all that is in it; missing is no error.
+// And those on the way; each that is made is synced in its directory.
+void make_directories(const std::filesystem::path& path);
+// With all that is in it, which others may be removing as well; missing is no error.
 void remove_tree(const std::filesystem::path& path);
+std::error_code try_remove(const std::filesystem::path& file) noexcept;  // missing is no error
 
 }  // namespace shoal

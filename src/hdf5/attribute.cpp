@@ -66,7 +66,9 @@ void write_attribute(File& file, const std::string& name, double value) {
 }
 
 std::string read_string_attribute(const File& file, const std::string& name) {
+  constexpr std::size_t kMostBytes = 64 << 20;  // the file may be damaged
   const OpenAttribute opened = open_scalar(file, name, H5T_STRING);
+  if (opened.bytes > kMostBytes) throw Hdf5Error("{}: has an impossible length", subject_of(file, name));
   std::string value(opened.bytes, '\0');
   call("H5Aread", subject_of(file, name), H5Aread, opened.attribute.get(), string_type(opened.bytes).get(),
        value.data());

@@ -8,6 +8,8 @@
 #include <system_error>
 #include <vector>
 
+#include "core/file_io.h"
+
 namespace shoal::hdf5 {
 namespace {
 
@@ -27,6 +29,17 @@ PropertyListHandle access_properties(const std::string& path) {
   return list;
 }
 
+// HDF5 does not always tell why it could not open a file.
+template <typename Open>
+FileHandle open_within_limits(const std::string& path, const Open& open) {
+  try {
+    return FileHandle(open());
+  } catch (const Hdf5Error&) {
+    check_descriptors_left(path);
+    throw;
+  }
+}
+
 // No times in the file: the same contents give the same bytes. `kind`: H5P_FILE_CREATE or H5P_GROUP_CREATE.
 PropertyListHandle creation_properties(const std::string& subject, hid_t kind) {
   PropertyListHandle list(call("H5Pcreate", subject, H5Pcreate, kind));
@@ -40,23 +53,28 @@ void MemoryFileTraits::close(int descriptor) noexcept { ::close(descriptor); }
 
 File File::create_in_memory(const std::string& name) {
   UniqueHandle<MemoryFileTraits> memory(::memfd_create("shoal-hdf5", MFD_CLOEXEC));
-  if (!memory) throw Hdf5Error("{}: cannot make a file in memory: {}", name, std::generic_category().message(errno));
+  if (!memory) throw_io_error("make a file in memory for", name, errno);
   const std::string location = fmt::format("/proc/self/fd/{}", memory.get());
   const PropertyListHandle access = access_properties(name);
   // The default driver asks for the real path of the name, which a file in memory has not; this one does not.
   call("H5Pset_fapl_stdio", name, H5Pset_fapl_stdio, access.get());
   const auto lock = lock_library();
   const PropertyListHandle creation = creation_properties(name, H5P_FILE_CREATE);
-  File file(
-      FileHandle(call("H5Fcreate", name, H5Fcreate, location.c_str(), H5F_ACC_TRUNC, creation.get(), access.get())),
-      name);
+  File file(open_within_limits(name,
+                               [&] {
+                                 return call("H5Fcreate", name, H5Fcreate, location.c_str(), H5F_ACC_TRUNC,
+                                             creation.get(), access.get());
+                               }),
+            name);
   file.memory_ = std::move(memory);
   return file;
 }
 
 File File::open_for_reading(const std::filesystem::path& path) {
   const PropertyListHandle access = access_properties(path.string());
-  FileHandle handle(call("H5Fopen", path.string(), H5Fopen, path.c_str(), H5F_ACC_RDONLY, access.get()));
+  FileHandle handle = open_within_limits(path.string(), [&] {
+    return call("H5Fopen", path.string(), H5Fopen, path.c_str(), H5F_ACC_RDONLY, access.get());
+  });
   return {std::move(handle), path.string()};
 }
 

@@ -10,6 +10,7 @@
 #include "core/check.h"
 #include "core/logging.h"
 #include "train/agreement.h"
+#include "train/checkpoint_room.h"
 
 namespace shoal::train {
 namespace {
@@ -42,22 +43,24 @@ class Patience {
 
 }  // namespace
 
-void check_room(const TrainOptions& options, std::int64_t bytes_a_checkpoint) {
+fs::path check_checkpoint_dir(const TrainOptions& options) {
   const std::string option = "--checkpoint-dir " + options.checkpoint.directory.string();
-  const fs::path folder = nearest_existing(options.checkpoint.directory);
+  fs::path folder = nearest_existing(options.checkpoint.directory);
   std::error_code error;
   SHOAL_CHECK(fs::is_directory(folder, error), IoError, "{}: {} is no folder", option, folder.string());
   SHOAL_CHECK(access(folder.c_str(), W_OK | X_OK) == 0, IoError, "{}: {} cannot be written: {}", option,
               folder.string(), std::strerror(errno));
-  const fs::space_info space = fs::space(folder, error);
-  SHOAL_CHECK(!error, IoError, "{}: cannot tell the free space of {}: {}", option, folder.string(), error.message());
-  const std::int64_t checkpoints = std::int64_t{options.checkpoint.keep} + 1;
-  const auto needed = static_cast<std::uintmax_t>(checkpoints * bytes_a_checkpoint);
-  SHOAL_CHECK(space.available >= needed, IoError,
-              "{}: {} checkpoints of {:.1f} MiB (--keep {}, and one being written) do not fit into the {:.1f} MiB that "
-              "are free there",
-              option, checkpoints, mebibytes(static_cast<std::uintmax_t>(bytes_a_checkpoint)), options.checkpoint.keep,
-              mebibytes(space.available));
+  return folder;
+}
+
+void check_room(const TrainOptions& options, std::int64_t bytes_a_checkpoint, int ranks) {
+  constexpr double kBesideTensors = 64 << 10;  // of a file: its structure, and the gaps before aligned data
+  const fs::path existing = check_checkpoint_dir(options);
+  const RoomNeeded needed{.directory = options.checkpoint.directory,
+                          .bytes = static_cast<double>(bytes_a_checkpoint) + kBesideTensors * ranks,
+                          .files = static_cast<double>(ranks) + kFilesBesideRanks,
+                          .keep = options.checkpoint.keep};
+  for (const std::string& warning : check_room(needed, existing)) log::warning("{}", warning);
 }
 
 void write_output(comm::ProcessGroup& world, const fs::path& checkpoint, const fs::path& output) {

@@ -9,9 +9,13 @@
 
 namespace shoal::train {
 
-// IoError where the file system of the checkpoint directory cannot hold --keep + 1 checkpoints of that size, or the
-// directory, or the nearest folder above it that exists, cannot be written. Writes nothing.
-void check_room(const TrainOptions& options, std::int64_t bytes_a_checkpoint);
+// IoError where the checkpoint directory, or the nearest folder above it that exists, cannot be written. Writes
+// nothing. Returns the one that exists.
+std::filesystem::path check_checkpoint_dir(const TrainOptions& options);
+
+// The same, and IoError where not even one checkpoint of that many bytes and `ranks` files fits there. Fewer than
+// --keep + 1 are a warning (checkpoint_room.h).
+void check_room(const TrainOptions& options, std::int64_t bytes_a_checkpoint, int ranks);
 
 // Collective over `world`. Rank 0 writes --output from `checkpoint`; the others wait. A file that is there is replaced
 // once the new one is complete.

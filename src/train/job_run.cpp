@@ -90,7 +90,7 @@ void JobRun::begin() {
 int JobRun::take_number() {
   int above = 0;
   if (writes_checkpoints(options_)) {
-    check_room(options_, 0);
+    check_checkpoint_dir(options_);
     naming("--checkpoint-dir", options_.checkpoint.directory, [&] { make_directories(options_.checkpoint.directory); });
   }
   if (has_directory()) {

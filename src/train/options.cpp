@@ -114,6 +114,9 @@ void check_checkpoint(const TrainOptions& options) {
   const CheckpointOptions& checkpoint = options.checkpoint;
   check_at_least("--keep", checkpoint.keep, 1);
   check_at_least("--files", checkpoint.files, 0);
+  check_at_least("--keep-every", checkpoint.keep_every, 0);
+  SHOAL_CHECK(!checkpoint.save_at_start || writes_checkpoints(options), OptionError,
+              "--save-at-start needs a --checkpoint-dir");
   Cadence::parse(checkpoint.every);
   const std::string& async = checkpoint.async_save;
   SHOAL_CHECK(async == "wait" || async == "skip" || async == "off", OptionError,

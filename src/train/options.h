@@ -90,6 +90,8 @@ struct CheckpointOptions {
   std::string async_save = "wait";
   std::string view = "on";       // "on", "off": model.h5 in each checkpoint
   double stage_gib = 0;          // host memory of a rank for copies of what is being written; 0: see stage_bytes()
+  std::int64_t keep_every = 0;   // steps whose multiples are kept for ever; 0: none
+  bool save_at_start = false;    // a checkpoint of step 0, where nothing is resumed
   std::string resume = "auto";   // "auto", "never", or a path
   std::filesystem::path output;  // consolidated weights; "none": not written
 };

@@ -101,6 +101,8 @@ NamedValues run_options(const TrainOptions& o) {
           {"async-save", o.checkpoint.async_save},
           {"checkpoint-view", o.checkpoint.view},
           {"stage-gib", text(o.checkpoint.stage_gib)},
+          {"keep-every", text(o.checkpoint.keep_every)},
+          {"save-at-start", on_or_off(o.checkpoint.save_at_start)},
           {"resume", o.checkpoint.resume},
           {"output", o.checkpoint.output.string()},
           {"run-dir", o.job.run_dir.string()},

@@ -42,6 +42,7 @@ Outcome Trainer::run() {
   if (finished())
     log::result("nothing left to train: step {}, {} epochs done; raise --epochs or --max-steps to go on",
                 progress_.step, progress_.position.epoch);
+  if (options_.checkpoint.save_at_start && last_checkpoint_.empty()) save(/*complete=*/true);
   validate_after_epoch();  // which a stop may have come before
   feed_.emplace(parts_.train_data, sampler_, plan_, parts_.world.rank(), progress_.position, options_.data.prefetch);
   while (!finished()) {

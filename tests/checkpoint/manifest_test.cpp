@@ -57,6 +57,35 @@ TEST(Manifest, SurvivesTheFile) {
   EXPECT_EQ(after.tensor_bytes(), 3 * 4 * 2 + 8);
 }
 
+// Numbers in a damaged file that are taken for a size would take the memory of the machine.
+TEST(Manifest, ClaimsOfImpossibleSizes) {
+  static constexpr std::int64_t kHuge = std::int64_t{1} << 60;
+  EXPECT_NE(complaint([](auto& json) {
+              json["tensors"][0]["shape"] = {kHuge, 8};
+            }).find("impossible shape"),
+            std::string::npos);
+  // One of them alone can be counted in bytes, all of them cannot.
+  EXPECT_NE(complaint([](auto& json) {
+              json["tensors"][0]["shape"] = {kHuge};
+              for (const char* name : {"model/x", "model/y", "model/z"}) {
+                json["tensors"].push_back(json["tensors"][0]);
+                json["tensors"].back()["name"] = name;
+              }
+            }).find("the tensors up to 'model/z' have an impossible size"),
+            std::string::npos);
+  EXPECT_NE(complaint([](auto& json) { json["files"][1]["regions"] = kHuge; }).find("too few for a table of"),
+            std::string::npos);
+  EXPECT_NE(complaint([](auto& json) { json["files"][1]["bytes"] = -1; }).find("negative size"), std::string::npos);
+}
+
+TEST(Manifest, DeeplyNestedText) {
+  std::string text = format_manifest(sample());
+  const std::size_t at = text.find("\"lr\"");
+  ASSERT_NE(at, std::string::npos);
+  text.insert(at, "\"deep\": " + std::string(1'000'000, '[') + std::string(1'000'000, ']') + ", ");
+  EXPECT_THROW(parse_manifest(text, "test"), CheckpointError);
+}
+
 TEST(Manifest, NewerVersionIsNamed) {
   EXPECT_NE(complaint([](auto& json) { json["version"] = 2; }).find("update Shoal"), std::string::npos);
 }

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 
 #include "checkpoint/attempt.h"
 #include "checkpoint/catalog.h"
@@ -31,6 +32,51 @@ TEST(Prune, OlderOnesGo) {
   tidy_up(directory.path(), 2);
   EXPECT_EQ(names_in(directory.path()), (Names{"latest", "step_00000003", "step_00000004"}));
   EXPECT_EQ(read_text_file(directory.path() / kLatestName), "step_00000004\n");
+}
+
+TEST(Prune, MultiplesStayForEver) {
+  const TemporaryDirectory directory;
+  for (const std::int64_t step : {0, 5, 10, 15, 20, 25, 30, 35}) {
+    write_sample(directory.path(), step, 1, 1);
+    tidy_up(directory.path(), {2, 10});
+  }
+  EXPECT_EQ(names_in(directory.path()),
+            (Names{"latest", "step_00000010", "step_00000020", "step_00000030", "step_00000035"}));
+  tidy_up(directory.path(), {1, 20});  // of a run with other options
+  EXPECT_EQ(names_in(directory.path()), (Names{"latest", "step_00000020", "step_00000035"}));
+}
+
+// The older of two checkpoints of one step was displaced: it goes though its step is a multiple.
+TEST(Prune, OfAMultipleTheNewerStays) {
+  const TemporaryDirectory directory;
+  write_sample(directory.path(), 10, 1, 1);
+  fs::rename(directory.path() / "step_00000010", directory.path() / displaced_directory_name(10, make_checkpoint_id()));
+  write_sample(directory.path(), 9, 1, 1);  // gives the displaced one its name back
+  EXPECT_EQ(names_in(directory.path()), (Names{"step_00000009", "step_00000010"}));
+  write_sample(directory.path(), 10, 1, 2);
+  tidy_up(directory.path(), {1, 10});
+  EXPECT_EQ(names_in(directory.path()), (Names{"latest", "step_00000010"}));
+  EXPECT_EQ(read_manifest(directory.path() / "step_00000010").sequence, 3);
+}
+
+// What is verified is what a later reader finds: COMMIT, the manifest, and each file with its size. A newest one that
+// lacks any of it counts for nothing, so the one before it stays.
+TEST(Prune, NeverBelowOneVerified) {
+  const auto damages = std::to_array<void (*)(const fs::path&)>({
+      [](const fs::path& newest) { fs::remove(newest / kCommitName); },
+      [](const fs::path& newest) { testing::flip_bit(newest / kManifestName, 10); },
+      [](const fs::path& newest) { fs::remove(newest / read_manifest(newest).files[0].name); },
+      [](const fs::path& newest) { fs::resize_file(newest / read_manifest(newest).files[0].name, 100); },
+  });
+  for (const auto damage : damages) {
+    const TemporaryDirectory directory;
+    const fs::path before = write_sample(directory.path(), 1, 1, 1);
+    damage(write_sample(directory.path(), 2, 1, 1));
+    tidy_up(directory.path(), 1);
+    EXPECT_EQ(open_checkpoint(before).step, 1);
+    tidy_up(directory.path(), {1, 2});
+    EXPECT_EQ(open_checkpoint(before).step, 1);
+  }
 }
 
 TEST(Prune, AfterGoingBackTheNewBranchStays) {

@@ -17,7 +17,7 @@ inline constexpr const char* kTrainingState = R"({"step":7,"lr":0.1,"rng":[1,2,1
 // A directory of its own, removed at the end.
 class TemporaryDirectory {
  public:
-  TemporaryDirectory();
+  explicit TemporaryDirectory(const std::filesystem::path& above = std::filesystem::temp_directory_path());
   ~TemporaryDirectory();
   TemporaryDirectory(const TemporaryDirectory&) = delete;
   TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
@@ -26,6 +26,9 @@ class TemporaryDirectory {
  private:
   std::filesystem::path path_;
 };
+
+// For files that need no disk below them: in memory where there is such a place.
+std::filesystem::path memory_folder();
 
 struct SampleTensor {
   std::string name;

@@ -110,5 +110,33 @@ TEST(MpiProcessGroup, ABarrierNamesTheRankThatDidNotComeToo) {
   world.barrier();
 }
 
+TEST(MpiProcessGroup, ASmallBroadcastNamesItsRoot) {
+  MpiProcessGroup world(MPI_COMM_WORLD);
+  if (world.size() < 2) GTEST_SKIP() << "needs two ranks";
+  MpiProcessGroup group(MPI_COMM_WORLD);
+  const int root = group.size() - 1;
+  std::int64_t value = group.rank();
+  if (group.rank() != root) {
+    group.set_timeout(std::chrono::milliseconds(300));
+    group.set_activity("the news");
+    const auto work = group.broadcast(&value, 1, DType::int64, root);
+    try {
+      work->wait();
+      ADD_FAILURE() << "no error";
+    } catch (const CommunicationError& error) {
+      const std::string what = error.what();
+      EXPECT_NE(what.find(fmt::format("in the news; rank {} on host {}", root, host_name())), std::string::npos)
+          << what;
+    }
+    world.barrier();  // now it comes
+    group.set_timeout(std::chrono::seconds(60));
+    work->wait();
+  } else {
+    world.barrier();
+    group.broadcast(&value, 1, DType::int64, root)->wait();
+  }
+  EXPECT_EQ(value, root);
+}
+
 }  // namespace
 }  // namespace shoal::comm

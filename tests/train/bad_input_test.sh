@@ -58,6 +58,18 @@ expect 5 "--checkpoint-dir file/ck" "${given[@]}" --checkpoint-dir file/ck
 expect 5 "--checkpoint-dir /proc/ck" "${given[@]}" --checkpoint-dir /proc/ck
 expect 4 "nowhere" "${given[@]}" --checkpoint-dir ck --resume nowhere
 rm -rf ck
+# Before anything is trained: a checkpoint takes some 14 MiB.
+mkdir small
+if mount -t tmpfs -o size=8m tmpfs small 2>/dev/null; then
+  expect 5 "--checkpoint-dir small/ck: a checkpoint takes 1[0-9].* MiB, and [78].* MiB are free there \(tmpfs\)" \
+    "${given[@]}" --checkpoint-dir small/ck
+  ! grep -q " step 1 " <<<"$output" || fail "trained without room for a checkpoint: $output"
+  umount small
+  mount -t tmpfs -o size=30m tmpfs small
+  expect 0 "--keep 2, and one being written\) take 4.*a later save will fail" "${given[@]}" --checkpoint-dir small/ck --dry-run
+  umount small
+fi
+rmdir small
 
 # Several ranks: the same line, once.
 expect 2 "--global-batch-size 2 is smaller than 3 ranks" on_ranks 3 "${given[@]}" --global-batch-size 2

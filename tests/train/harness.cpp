@@ -46,8 +46,11 @@ SmallRun::SmallRun(comm::ProcessGroup& group, const SmallJob& job)
       optimizer_(*sharded_, optim::make_optimizer(options_.optimizer.rule)) {
   if (writes_checkpoints(options_))
     checkpointer_ = std::make_unique<checkpoint::Checkpointer>(
-        group, checkpoint::CheckpointerOptions{options_.checkpoint.directory, options_.checkpoint.keep,
-                                               options_.checkpoint.files, job.observer});
+        group, checkpoint::CheckpointerOptions{.directory = options_.checkpoint.directory,
+                                               .keep = options_.checkpoint.keep,
+                                               .files = options_.checkpoint.files,
+                                               .observer = job.observer,
+                                               .keep_every = options_.checkpoint.keep_every});
 }
 
 Outcome SmallRun::run(std::function<int()> stop_signal) {

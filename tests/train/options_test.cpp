@@ -109,12 +109,20 @@ TEST(Options, WrongOnesAreNamed) {
   expect_complaint("--strategy", [](auto& o) { o.sharding.strategy = "half_shard"; });
   expect_complaint("--shard-size", [](auto& o) { o.sharding.shard_size = 2; });
   expect_complaint("--wrap", [](auto& o) { o.sharding.wrap = "every"; });
+  EXPECT_EQ(complaint([](auto&) {}), "");
+}
+
+TEST(Options, WrongOnesOfCheckpointsAreNamed) {
   expect_complaint("--keep", [](auto& o) { o.checkpoint.keep = 0; });
   expect_complaint("--checkpoint-view", [](auto& o) { o.checkpoint.view = "yes"; });
+  expect_complaint("--keep-every", [](auto& o) { o.checkpoint.keep_every = -1; });
+  expect_complaint("--save-at-start", [](auto& o) { o.checkpoint = {.directory = "none", .save_at_start = true}; });
   expect_complaint("--checkpoint-every", [](auto& o) { o.checkpoint.every = "often"; });
   expect_complaint("--output", [](auto& o) { o.checkpoint.output = "weights.bin"; });
   expect_complaint("--output", [](auto& o) { o.checkpoint = {.directory = "none", .output = "weights.h5"}; });
-  EXPECT_EQ(complaint([](auto&) {}), "");
+  expect_complaint("--files", [](auto& o) { o.checkpoint.files = -1; });
+  expect_complaint("--async-save", [](auto& o) { o.checkpoint.async_save = "on"; });
+  expect_complaint("--stage-gib", [](auto& o) { o.checkpoint.stage_gib = -0.5; });
 }
 
 TEST(Cadence, CountsStepsOrEpochs) {

@@ -30,19 +30,23 @@ grep -q "stopped on request after step" $log || fail "no word of the stop: $(<$l
 expect 0 "resumed from stopped/step_" on_ranks 2 "${small[@]}" --max-steps 12 --checkpoint-dir stopped \
   --output stopped/weights.pt
 resumed=$output
-expect 0 "^wrote whole/weights.pt" on_ranks 2 "${small[@]}" --max-steps 12 --checkpoint-dir whole \
+expect 0 "^wrote whole/weights.pt" on_ranks 2 "${small[@]}" --max-steps 12 --checkpoint-dir whole --save-at-start \
   --output whole/weights.pt
+grep -q "saved whole/step_00000000 " <<<"$output" || fail "nothing saved at the start: $output"
 cmp stopped/weights.pt whole/weights.pt || fail "stopped and restarted, the weights differ"
 losses() { grep -hoE "step [0-9]+ .* loss [0-9.]+" "$@"; }
 cmp <(losses $log - <<<"$resumed") <(losses <<<"$output") || fail "stopped and restarted, the losses differ"
 
 # Further on other numbers of ranks, with periodic checkpoints.
 expect 0 "it was written by 2 ranks, now there are 3" on_ranks 3 "${small[@]}" --max-steps 16 --checkpoint-dir whole \
-  --checkpoint-every 2 --output weights.pt
-expect 0 "^wrote weights.pt" on_ranks 1 "${small[@]}" --max-steps 17 --checkpoint-dir whole --output weights.pt
+  --checkpoint-every 2 --keep-every 7 --save-at-start --output weights.pt
+! grep -q "step_00000000" <<<"$output" || fail "saved at the start, though resumed: $output"
+expect 0 "^wrote weights.pt" on_ranks 1 "${small[@]}" --max-steps 17 --checkpoint-dir whole --keep-every 7 \
+  --output weights.pt
 grep -qE "^test accuracy [0-9.]+ % \([0-9]+/1000\), mean loss [0-9.]+" <<<"$output" || fail "no accuracy: $output"
 grep -qE "^run time .* peak memory" <<<"$output" || fail "no run time: $output"
-[[ $(ls -d whole/step_* | wc -l) == 2 ]] || fail "--keep 2, but: $(ls whole)"
+[[ $(echo whole/step_*) == "whole/step_00000014 whole/step_00000016 whole/step_00000017" ]] ||
+  fail "--keep 2 --keep-every 7, but: $(ls whole)"
 expect 0 "nothing left to train" on_ranks 2 "${small[@]}" --max-steps 17 --checkpoint-dir whole
 
 # What contradicts the checkpoint is refused, and what is there stays.

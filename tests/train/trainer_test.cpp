@@ -5,6 +5,7 @@
 
 #include <limits>
 
+#include "checkpoint/catalog.h"
 #include "comm/mpi_process_group.h"
 #include "train/agreement.h"
 #include "train/evaluation.h"
@@ -196,6 +197,43 @@ TEST(StepRunner, Fp16TrainsLikeFp64) {
   // bound the difference by 12 * 0.05; rounding keeps it far below.
   EXPECT_LT(largest_difference(narrow.weights(), exact.weights()), 0.1);
   EXPECT_NEAR(narrow.progress().test_loss, exact.progress().test_loss, 0.02);
+}
+
+// Collective. Newest first.
+std::vector<std::int64_t> steps_in(const std::filesystem::path& directory) {
+  world().barrier();
+  std::vector<std::int64_t> steps;
+  for (const auto& entry : checkpoint::list_checkpoints(directory)) steps.push_back(entry.step);
+  world().barrier();
+  return steps;
+}
+
+TEST(Trainer, SavesAtTheStartWhereNothingIsResumed) {
+  const SharedFolder folder(world());
+  SmallJob job;
+  job.options.checkpoint = {
+      .directory = folder.path(), .every = "0", .keep = 5, .save_at_start = true, .resume = "auto"};
+  job.options.run.max_steps = 3;
+  SmallRun first(world(), job);
+  first.run();
+  EXPECT_EQ(steps_in(folder.path()), (std::vector<std::int64_t>{3, 0}));
+  if (world().rank() == 0) std::filesystem::remove_all(folder.path() / "step_00000003");
+  world().barrier();
+  SmallRun resumed(world(), job);  // from step 0, which is not saved again
+  resumed.run();
+  EXPECT_EQ(steps_in(folder.path()), (std::vector<std::int64_t>{3, 0}));
+  EXPECT_EQ(checkpoint::read_manifest(folder.path() / "step_00000000").sequence, 1);
+  EXPECT_EQ(largest_difference(resumed.weights(), first.weights()), 0);
+}
+
+TEST(Trainer, KeepsMultiplesForEver) {
+  const SharedFolder folder(world());
+  SmallJob job;
+  job.options.checkpoint = {
+      .directory = folder.path(), .every = "1", .keep = 1, .keep_every = 2, .save_at_start = true, .resume = "auto"};
+  job.options.run.max_steps = 5;
+  SmallRun(world(), job).run();
+  EXPECT_EQ(steps_in(folder.path()), (std::vector<std::int64_t>{5, 4, 2}));
 }
 
 }  // namespace

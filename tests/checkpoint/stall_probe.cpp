@@ -1,0 +1,53 @@
+// stall_probe FOLDER POINT RANK: a job that saves twice and restores. At the number POINT of SavePoint in the second
+// save rank RANK stops for ever; POINT "restore": it does not come to the restore.
+#include <mpi.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "checkpoint/checkpointer.h"
+#include "checkpoint/sample_state.h"
+#include "comm/mpi_process_group.h"
+#include "core/error.h"
+#include "core/logging.h"
+
+namespace {
+
+using namespace shoal;
+
+void run(comm::ProcessGroup& world, const std::string& folder, const std::string& point, int rank) {
+  int saves = 0;
+  checkpoint::CheckpointerOptions options;
+  options.directory = folder;
+  options.observer = [&](checkpoint::SavePoint passed) {
+    if (saves == 2 && rank == world.rank() && point == std::to_string(static_cast<int>(passed))) ::pause();
+  };
+  checkpoint::Checkpointer checkpointer(world, options);
+  const auto tensors = testing::sample_tensors();
+  const StateDict state = testing::sample_state(tensors, world.rank(), world.size(), 1);
+  for (const int step : {10, 20}) {
+    ++saves;
+    checkpointer.save(step, state, testing::kTrainingState);
+  }
+  if (point == "restore" && rank == world.rank()) ::pause();
+  StateDict blank = testing::blank_state(tensors, world.rank(), world.size());
+  checkpointer.restore(blank, "auto");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  MPI_Init(&argc, &argv);
+  if (argc != 4) return 2;
+  comm::MpiProcessGroup world(MPI_COMM_WORLD);
+  world.set_timeout(std::chrono::milliseconds(700));
+  log::set_rank(world.rank());
+  try {
+    run(world, argv[1], argv[2], std::atoi(argv[3]));
+  } catch (const Error& error) {
+    log::error("{}", error.what());
+    MPI_Abort(MPI_COMM_WORLD, static_cast<int>(error.exit_code()));
+  }
+  return 0;
+}
