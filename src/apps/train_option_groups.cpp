@@ -209,6 +209,8 @@ po::options_description checkpoint_options(TrainOptions& o) {
       ("async-save", value(o.checkpoint.async_save, "WHAT"),
        "training goes on while a checkpoint is written: wait (the next one waits for it), skip (it is left out), or "
        "off (wait)")  //
+      ("checkpoint-view", value(o.checkpoint.view, "on|off"),
+       "model.h5 in each checkpoint of at most 512 files, which shows whole tensors to HDF5 tools (on)")  //
       ("stage-gib", value(o.checkpoint.stage_gib, "GIB"),
        "host memory of a rank for copies of what is being written (what they need, up to a quarter of the free memory "
        "by the ranks of the host)")  //

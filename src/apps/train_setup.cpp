@@ -207,6 +207,7 @@ std::unique_ptr<checkpoint::Checkpointer> open_checkpoints(comm::ProcessGroup& w
         world, checkpoint::CheckpointerOptions{.directory = options.checkpoint.directory,
                                                .keep = options.checkpoint.keep,
                                                .files = options.checkpoint.files,
+                                               .view = options.checkpoint.view == "on",
                                                .fence = fence,
                                                .keep_every = options.checkpoint.keep_every,
                                                .stage_bytes = stage_bytes,

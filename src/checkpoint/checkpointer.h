@@ -19,6 +19,7 @@ struct CheckpointerOptions {
   std::filesystem::path directory;  // holds step_*/ and latest; made where it is missing
   int keep = 2;                     // newest complete checkpoints kept; older ones are deleted after a save. >= 1
   int files = 0;                    // of a checkpoint; see file_of_ranks()
+  bool view = false;                // with model.h5 (view.h), of at most kMostViewFiles files
   SaveObserver observer;            // for tests: is told what point a save has come to
   // Rank 0's right to write here. Empty on the others; empty on all: nobody else may write there meanwhile.
   std::optional<Fence> fence;

@@ -47,7 +47,10 @@ std::vector<PrunedCheckpoint> judge(const std::vector<CatalogEntry>& entries, co
     judged.push_back({entry.path, entry.step, Fate::left, "a save has displaced it", 0});
     if (is_displaced_for_now(entry.path, entry.step)) continue;
     try {
-      judged.back().bytes = bytes_of(open_checkpoint(entry.path));
+      const Manifest manifest = open_checkpoint(entry.path);
+      judged.back().reason = "a job has just saved it anew";
+      if (manifest.sequence != entry.sequence) continue;
+      judged.back().bytes = bytes_of(manifest);
       places.push_back(judged.size() - 1);
       sound.push_back(entry);
     } catch (const CheckpointError& error) {

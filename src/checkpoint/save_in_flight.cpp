@@ -8,7 +8,9 @@
 #include "checkpoint/agreement.h"
 #include "checkpoint/file_names.h"
 #include "checkpoint/state_checks.h"
+#include "checkpoint/view.h"
 #include "core/check.h"
+#include "core/logging.h"
 #include "core/timer.h"
 #include "hdf5/call.h"
 
@@ -43,6 +45,16 @@ Attempt begin(comm::ProcessGroup& world, const std::filesystem::path& directory,
   attempt.id = shared.substr(0, kIdDigits);
   attempt.path = shared.substr(kIdDigits);
   return attempt;
+}
+
+// A convenience, without which the checkpoint is complete.
+void add_view(const std::filesystem::path& path, const Manifest& manifest) {
+  if (static_cast<std::int64_t>(manifest.files.size()) > kMostViewFiles) return;
+  try {
+    write_view(path, manifest, /*with_optimizer=*/false);
+  } catch (const Error& error) {
+    log::warning("the checkpoint of step {} is saved without a view: {}", manifest.step, error.what());
+  }
 }
 
 Manifest make_manifest(const Attempt& attempt, const StateDict& state, const std::string& training_state, int ranks) {
@@ -175,6 +187,7 @@ void SaveInFlight::start_commit() {
   if (world_.rank() != 0) return;
   commit_ = std::async(std::launch::async, [this] {
     const Timer timer;
+    if (options_.view) add_view(attempt_.path, manifest_);
     const std::filesystem::path path = commit(attempt_, manifest_, options_.observer);
     committed_ = true;
     tidy_up(options_.directory, {options_.keep, options_.keep_every}, fence(), options_.observer);

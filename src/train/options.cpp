@@ -121,6 +121,8 @@ void check_checkpoint(const TrainOptions& options) {
   const std::string& async = checkpoint.async_save;
   SHOAL_CHECK(async == "wait" || async == "skip" || async == "off", OptionError,
               "--async-save takes wait, skip or off, not '{}'", async);
+  SHOAL_CHECK(checkpoint.view == "on" || checkpoint.view == "off", OptionError,
+              "--checkpoint-view takes on or off, not '{}'", checkpoint.view);
   SHOAL_CHECK(checkpoint.stage_gib >= 0, OptionError, "--stage-gib {} is negative; 0 or nothing lets Shoal choose",
               checkpoint.stage_gib);
   SHOAL_CHECK(!checkpoint.resume.empty(), OptionError, "--resume takes auto, never or a path");

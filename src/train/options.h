@@ -88,6 +88,7 @@ struct CheckpointOptions {
   // Training goes on while a checkpoint is written: "wait", the next one waits for it; "skip", it is left out; "off",
   // training waits.
   std::string async_save = "wait";
+  std::string view = "on";       // "on", "off": model.h5 in each checkpoint
   double stage_gib = 0;          // host memory of a rank for copies of what is being written; 0: see stage_bytes()
   std::int64_t keep_every = 0;   // steps whose multiples are kept for ever; 0: none
   bool save_at_start = false;    // a checkpoint of step 0, where nothing is resumed

@@ -99,6 +99,7 @@ NamedValues run_options(const TrainOptions& o) {
           {"keep", text(o.checkpoint.keep)},
           {"files", text(o.checkpoint.files)},
           {"async-save", o.checkpoint.async_save},
+          {"checkpoint-view", o.checkpoint.view},
           {"stage-gib", text(o.checkpoint.stage_gib)},
           {"keep-every", text(o.checkpoint.keep_every)},
           {"save-at-start", on_or_off(o.checkpoint.save_at_start)},

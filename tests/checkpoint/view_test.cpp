@@ -64,6 +64,40 @@ TEST(View, ShowsWholeTensorsOfSharedFiles) {
   expect_whole(directory.path() / step_directory_name(7), testing::sample_tensors());
 }
 
+void save_with_view(const fs::path& directory, const SaveObserver& observer = {}) {
+  comm::FakeWorld(3).run([&](comm::ProcessGroup& world) {
+    CheckpointerOptions options;
+    options.directory = directory;
+    options.view = true;
+    options.observer = observer;
+    const StateDict state = testing::sample_state(testing::sample_tensors(), world.rank(), 3, kSalt);
+    Checkpointer(world, options).save(7, state, testing::kTrainingState);
+  });
+}
+
+TEST(View, ASaveMakesIt) {
+  const TemporaryDirectory directory;
+  save_with_view(directory.path());
+  const fs::path checkpoint = directory.path() / step_directory_name(7);
+  EXPECT_EQ(verify(checkpoint).problem_count(), 0);
+  const hdf5::File file = hdf5::File::open_for_reading(checkpoint / kViewName);
+  EXPECT_EQ(hdf5::read_string_attribute(file, "checkpoint"), read_manifest(checkpoint).id);
+  EXPECT_FALSE(bytes_seen(checkpoint, read_manifest(checkpoint).tensors[0].spec).empty());
+}
+
+TEST(View, ASaveGoesOnWithoutIt) {
+  const TemporaryDirectory directory;
+  ::testing::internal::CaptureStderr();
+  save_with_view(directory.path(), [&](SavePoint point) {
+    if (point != SavePoint::shard_synced) return;
+    for (const auto& entry : fs::directory_iterator(directory.path()))
+      fs::create_directories(entry.path() / kViewName / "in the way");
+  });
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  EXPECT_NE(said.find("step 7 is saved without a view: "), std::string::npos) << said;
+  EXPECT_EQ(verify(directory.path() / step_directory_name(7)).problem_count(), 0);
+}
+
 TEST(View, AnotherOneReplacesIt) {
   const TemporaryDirectory directory;
   const fs::path checkpoint = write_sample(directory.path(), 7, 3, kSalt);
@@ -92,6 +126,26 @@ TEST(View, ADamagedOneDamagesNothing) {
   write_text_file(checkpoint / kViewName, "no HDF5 file");
   EXPECT_EQ(verify(checkpoint).problem_count(), 0);
   expect_whole(checkpoint, testing::sample_tensors());
+}
+
+// What a save with a view costs. GPT-2's 148 parameters, of few elements: how many makes no difference.
+TEST(View, DISABLED_Cost) {
+  std::vector<SampleTensor> tensors;
+  for (int i = 0; i < 148; ++i)
+    tensors.push_back({fmt::format("model/transformer.h.{}.attention.weight", i), DType::float32, {61, 48}, "u"});
+  for (int i = 0; i < 296; ++i)
+    tensors.push_back({fmt::format("optimizer/exp_{}/transformer.h.{}.attention.weight", i / 148, i % 148),
+                       DType::float32,
+                       {61, 48},
+                       "v"});
+  for (const int ranks : {8, 64, 512}) {
+    const TemporaryDirectory directory;
+    const fs::path checkpoint = write_sample(directory.path(), 7, ranks, kSalt, tensors);
+    const ViewReport report = write_view(checkpoint, open_checkpoint(checkpoint), /*with_optimizer=*/false);
+    fmt::print("{} files, {} boxes: {:.1f} ms, {} KiB\n", ranks, report.boxes, 1e3 * report.seconds,
+               report.bytes / 1024);
+    EXPECT_EQ(report.tensors, 148);
+  }
 }
 
 TEST(View, NoneOfADamagedCheckpointOrOfTooManyFiles) {

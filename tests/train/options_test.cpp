@@ -114,6 +114,7 @@ TEST(Options, WrongOnesAreNamed) {
 
 TEST(Options, WrongOnesOfCheckpointsAreNamed) {
   expect_complaint("--keep", [](auto& o) { o.checkpoint.keep = 0; });
+  expect_complaint("--checkpoint-view", [](auto& o) { o.checkpoint.view = "yes"; });
   expect_complaint("--keep-every", [](auto& o) { o.checkpoint.keep_every = -1; });
   expect_complaint("--save-at-start", [](auto& o) { o.checkpoint = {.directory = "none", .save_at_start = true}; });
   expect_complaint("--checkpoint-every", [](auto& o) { o.checkpoint.every = "often"; });
