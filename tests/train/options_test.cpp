@@ -111,11 +111,14 @@ TEST(Options, WrongOnesAreNamed) {
   expect_complaint("--wrap", [](auto& o) { o.sharding.wrap = "every"; });
   expect_complaint("--keep", [](auto& o) { o.checkpoint.keep = 0; });
   expect_complaint("--keep-every", [](auto& o) { o.checkpoint.keep_every = -1; });
-  expect_complaint("--save-at-start", [](auto& o) { o.checkpoint = {.directory = "none", .save_at_start = true}; });
   expect_complaint("--checkpoint-every", [](auto& o) { o.checkpoint.every = "often"; });
   expect_complaint("--output", [](auto& o) { o.checkpoint.output = "weights.bin"; });
   expect_complaint("--output", [](auto& o) { o.checkpoint = {.directory = "none", .output = "weights.h5"}; });
   EXPECT_EQ(complaint([](auto&) {}), "");
+}
+
+TEST(Options, SavingAtTheStartNeedsAPlace) {
+  expect_complaint("--save-at-start", [](auto& o) { o.checkpoint = {.directory = "none", .save_at_start = true}; });
 }
 
 TEST(Cadence, CountsStepsOrEpochs) {
