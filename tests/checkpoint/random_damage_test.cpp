@@ -98,7 +98,7 @@ class DamagedAnywhere {
 };
 
 TEST(RandomDamage, IsNamedOrMeansNothing) {
-  const auto trials = testing::number_from_environment("SHOAL_DAMAGE_TRIALS", 1000);
+  const auto trials = testing::number_from_environment("SHOAL_DAMAGE_TRIALS", testing::kTrials);
   const testing::QuietErrors quiet;
   DamagedAnywhere checkpoint(static_cast<std::uint64_t>(testing::number_from_environment("SHOAL_FAULT_SEED", 1)));
   for (std::int64_t i = 0; i < trials && !HasFailure(); ++i) {
