@@ -135,9 +135,8 @@ TEST_F(Surroundings, ShardOfAnotherStepUnderTheSameId) {
     ShardReader reader(checkpoint, with_size, 0);
     FAIL() << "it was taken";
   } catch (const CheckpointError& error) {
-    EXPECT_NE(std::string(error.what()).find("is of step 2 and rank 0 of 2, the manifest says step 1"),
-              std::string::npos)
-        << error.what();
+    for (const char* part : {" is of step 2 and ", "the manifest says step 1 and "})
+      EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
   }
 }
 
