@@ -15,7 +15,8 @@ ExitCode ckpt_view(const std::vector<std::string>& arguments) {
   const CkptUsage usage{
       "view", "PATH [--with-optimizer]",
       "Makes model.h5 in a checkpoint, or makes it anew: whole tensors for h5dump, h5py, HDFView and the like, whose\n"
-      "elements stay in the shard files. For looking at: where a shard file is missing, HDF5 shows NaN (of integers an\n"
+      "elements stay in the shard files. For looking at: where a shard file is missing, HDF5 shows NaN (of integers "
+      "an\n"
       "extreme value) and no error. Shoal itself never reads it. To hand on, use shoal ckpt consolidate.",
       "shoal ckpt view checkpoints/mnist && h5dump -H checkpoints/mnist/step_00000500/model.h5"};
   if (!parse_ckpt_options(usage, options, arguments, values)) return ExitCode::ok;
