@@ -101,7 +101,7 @@ po::options_description model_options(TrainOptions& o) {
       ("rope-theta", value(shape.rope_theta, "X"), "base of the rotary position embedding")                          //
       ("rope-scaling", value(shape.rope_scaling, "X"), "factor of Llama 3.1's rule for longer contexts; 1: none")    //
       ("init-from", path_value(o.model.init_from),
-       "initial weights: an HDF5, safetensors or .pt file, or a Hugging Face folder")  //
+       "initial weights: a checkpoint, an HDF5, safetensors or .pt file, or a Hugging Face folder")  //
       ("sync-module-states", po::bool_switch(&o.model.rank0_reads),
        "rank 0 alone reads --init-from, and sends the others their parts")  //
       ("no-deferred-init", po::bool_switch()->notifier([&o](bool given) { o.model.deferred_init = !given; }),

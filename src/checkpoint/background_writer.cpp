@@ -39,6 +39,7 @@ void BackgroundWriter::run() noexcept {
   } catch (...) {
     error_ = std::current_exception();
   }
+  seconds_ = timer_.seconds();
   set(copied_);
   set(done_);
 }

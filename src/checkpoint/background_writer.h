@@ -15,6 +15,7 @@
 
 #include "checkpoint/shard_output.h"
 #include "checkpoint/staging_pool.h"
+#include "core/timer.h"
 
 namespace shoal::checkpoint {
 
@@ -33,6 +34,7 @@ class BackgroundWriter {
   bool done() const { return done_; }
   // Waits; throws what the writing threw. The output is finished then.
   const ShardOutput& finish();
+  double seconds() const { return seconds_; }  // that it took, once it is done
 
  private:
   struct Piece {
@@ -60,10 +62,12 @@ class BackgroundWriter {
   StateDict state_;
   StagingPool& pool_;
   std::int64_t stage_bytes_;
+  const Timer timer_;
   // The thread's own.
   std::size_t next_ = 0;          // region to copy from
   std::int64_t next_offset_ = 0;  // in it
   std::deque<Chunk> staged_;
+  double seconds_ = 0;
   std::exception_ptr error_;             // from here on: read once it is done
   std::atomic<std::int64_t> moves_ = 0;  // so that who waits can tell that it goes on
   std::atomic<bool> stop_ = false, copied_ = false, done_ = false;

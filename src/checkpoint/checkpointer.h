@@ -40,7 +40,9 @@ struct FileGroup {
 struct SaveReport {
   std::filesystem::path path;
   std::int64_t bytes = 0;  // of all ranks
-  double seconds = 0;      // from its start to the commit and the removal of old ones
+  // Of the rank that wrote longest, then of the commit and the removal of old ones. Without what they waited for steps
+  // of training in between.
+  double seconds = 0;
 };
 
 struct Restored {

@@ -10,7 +10,7 @@ namespace shoal::checkpoint {
 
 struct Retention {
   // Not explicit: a number alone says how many.
-  Retention(int newest, std::int64_t multiples_of = 0) : keep(newest), keep_every(multiples_of) {}  // NOLINT
+  Retention(int newest, std::int64_t multiples_of = 0) : keep(newest), keep_every(multiples_of) {}
 
   int keep;                 // the newest so many; 1 at least
   std::int64_t keep_every;  // and for ever those whose step is a multiple of this; 0: none. Step 0 is none

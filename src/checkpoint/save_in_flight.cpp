@@ -1,5 +1,6 @@
 #include "checkpoint/save_in_flight.h"
 
+#include <algorithm>
 #include <charconv>
 #include <ctime>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "checkpoint/view.h"
 #include "core/check.h"
 #include "core/logging.h"
+#include "core/timer.h"
 #include "hdf5/call.h"
 
 namespace shoal::checkpoint {
@@ -162,19 +164,21 @@ void SaveInFlight::collect_files() {
   const bool tells = file_group_.ranks == nullptr || file_group_.ranks->rank() == 0;
   const std::vector<std::string> reports = run_everywhere(world_, "the files are completed", [&] {
     if (error) std::rethrow_exception(error);
-    if (!tells) return std::string();
-    return fmt::format("{} {} {} {}", file_group_.index, file.bytes, file.regions, file.table_crc);
+    const auto milliseconds = static_cast<std::int64_t>(writer_->seconds() * 1e3);
+    if (!tells) return std::to_string(milliseconds);
+    return fmt::format("{} {} {} {} {}", milliseconds, file_group_.index, file.bytes, file.regions, file.table_crc);
   });
   writer_.reset();
   manifest_.files.resize(static_cast<std::size_t>(file_group_.files));
   for (const std::string& report : reports) {
-    if (report.empty()) continue;
     const std::vector<std::int64_t> numbers = numbers_of(report);
-    const int index = static_cast<int>(numbers.at(0));
+    report_.seconds = std::max(report_.seconds, static_cast<double>(numbers.at(0)) / 1e3);
+    if (numbers.size() == 1) continue;
+    const int index = static_cast<int>(numbers.at(1));
     manifest_.files.at(static_cast<std::size_t>(index)) = {
-        shard_file_name(attempt_.id, index, file_group_.files == world_.size()), numbers.at(1), numbers.at(2),
-        static_cast<std::uint32_t>(numbers.at(3))};
-    report_.bytes += numbers.at(1);
+        shard_file_name(attempt_.id, index, file_group_.files == world_.size()), numbers.at(2), numbers.at(3),
+        static_cast<std::uint32_t>(numbers.at(4))};
+    report_.bytes += numbers.at(2);
   }
 }
 
@@ -182,18 +186,24 @@ void SaveInFlight::start_commit() {
   committing_ = true;
   if (world_.rank() != 0) return;
   commit_ = std::async(std::launch::async, [this] {
+    const Timer timer;
     if (options_.view) add_view(attempt_.path, manifest_);
-    std::filesystem::path path = commit(attempt_, manifest_, options_.observer);
+    const std::filesystem::path path = commit(attempt_, manifest_, options_.observer);
     committed_ = true;
     tidy_up(options_.directory, {options_.keep, options_.keep_every}, fence(), options_.observer);
-    return path;
+    return Committed{path, timer.seconds()};
   });
 }
 
 SaveReport SaveInFlight::finish() {
-  report_.path = run_on_root(world_, "rank 0 commits it and tidies up", [&] { return commit_.get().string(); });
+  const std::string shared = run_on_root(world_, "rank 0 commits it and tidies up", [&] {
+    const Committed done = commit_.get();
+    return fmt::format("{} {}", static_cast<std::int64_t>(done.seconds * 1e3), done.path.string());
+  });
   over_ = true;
-  report_.seconds = timer_.seconds();
+  const std::size_t space = shared.find(' ');
+  report_.seconds += static_cast<double>(numbers_of(shared.substr(0, space)).at(0)) / 1e3;
+  report_.path = shared.substr(space + 1);
   return report_;
 }
 

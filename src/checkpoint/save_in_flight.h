@@ -16,7 +16,6 @@
 #include "checkpoint/background_writer.h"
 #include "checkpoint/checkpointer.h"
 #include "checkpoint/shared_shard.h"
-#include "core/timer.h"
 
 namespace shoal::checkpoint {
 
@@ -53,7 +52,6 @@ class SaveInFlight {
   comm::ProcessGroup& world_;
   const FileGroup& file_group_;
   const CheckpointerOptions& options_;
-  const Timer timer_;
   const std::int64_t step_;
   Attempt attempt_;
   Manifest manifest_;  // rank 0's; the files are added when they are there
@@ -63,7 +61,11 @@ class SaveInFlight {
   std::exception_ptr start_error_;  // why this rank has no writer
   bool committing_ = false, over_ = false;
   std::atomic<bool> committed_ = false;
-  std::future<std::filesystem::path> commit_;  // rank 0's; last: its thread works on the others
+  struct Committed {
+    std::filesystem::path path;
+    double seconds = 0;
+  };
+  std::future<Committed> commit_;  // rank 0's; last: its thread works on the others
 };
 
 }  // namespace shoal::checkpoint

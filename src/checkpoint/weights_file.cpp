@@ -25,10 +25,6 @@ fs::path find_in_folder(const fs::path& folder) {
   std::error_code ignored;
   for (const char* name : kInFolder)
     if (fs::exists(folder / name, ignored)) return folder / name;
-  SHOAL_CHECK(!is_checkpoint(folder) && list_checkpoints(folder).empty(), CheckpointError,
-              "{} is a sharded checkpoint: continue it with --resume, or make one file of it with 'shoal ckpt "
-              "consolidate' and start from that",
-              folder.string());
   throw CheckpointError("{} has no weights: none of model.safetensors, pytorch_model.bin, their .index.json, model.h5",
                         folder.string());
 }
@@ -79,7 +75,13 @@ WeightsFile::WeightsFile(fs::path path, WeightsContents contents)
 
 std::unique_ptr<WeightsFile> WeightsFile::open(const fs::path& path) {
   std::error_code error;
-  const fs::path file = fs::is_directory(path, error) ? find_in_folder(path) : path;
+  const bool folder = fs::is_directory(path, error);
+  // Before files are looked for: a checkpoint may have a model.h5, which is for others to look at.
+  if (folder && (is_checkpoint(path) || !list_checkpoints(path).empty())) {
+    const fs::path checkpoint = resolve_checkpoint(path);
+    return std::make_unique<WeightsFile>(checkpoint, open_checkpoint_weights(checkpoint));
+  }
+  const fs::path file = folder ? find_in_folder(path) : path;
   const bool index = head_of(InputFile(file)).starts_with('{');
   return std::make_unique<WeightsFile>(file, index ? open_indexed(file) : open_single_file(file));
 }

@@ -28,7 +28,8 @@ class WeightsFile {
  public:
   // The format is told from the contents, not from the name: HDF5, a file of torch.save, safetensors, the index of a
   // model in several files, or a folder with model.safetensors, pytorch_model.bin (each also in several files, with
-  // their .index.json) or model.h5. Reads headers alone. IoError where it cannot be read; CheckpointError, with path
+  // their .index.json) or model.h5; or a sharded checkpoint, or a directory of them, whose newest is meant. Reads
+  // headers alone. IoError where it cannot be read; CheckpointError, with path
   // and place, where it is damaged, incomplete or none of these.
   static std::unique_ptr<WeightsFile> open(const std::filesystem::path& path);
 
@@ -54,6 +55,8 @@ WeightsContents open_single_file(const std::filesystem::path& path);
 WeightsContents open_safetensors(const std::filesystem::path& path);
 WeightsContents open_torch_zip(const std::filesystem::path& path);
 WeightsContents open_hdf5_weights(const std::filesystem::path& path);
+// Its parameters and buffers; regions are compared with their checksums when they are first read.
+WeightsContents open_checkpoint_weights(const std::filesystem::path& checkpoint);
 // `index`: a "*.index.json" as Hugging Face writes it: {"weight_map": {NAME: FILE, …}}, files beside the index.
 WeightsContents open_indexed(const std::filesystem::path& index);
 

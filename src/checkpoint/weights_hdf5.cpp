@@ -14,7 +14,7 @@ namespace shoal::checkpoint {
 namespace {
 
 constexpr std::string_view kOptimizerGroup = "/optimizer/";
-constexpr std::string_view kConsolidated = "shoal-consolidated", kShard = "shoal-checkpoint";
+constexpr std::string_view kConsolidated = "shoal-consolidated", kShard = "shoal-checkpoint", kView = "shoal-view";
 
 // What HDF5 says of a file that others have written is damage of the file.
 template <typename Function>
@@ -78,10 +78,12 @@ WeightsContents open_hdf5_weights(const std::filesystem::path& path) {
   auto source = std::make_shared<Source>(
       Source{InputFile(path), as_damage([&] { return hdf5::File::open_for_reading(path); }), {}});
   const std::string format = format_attribute(source->file);
-  SHOAL_CHECK(format != kShard, CheckpointError,
-              "{} is one rank's part of a checkpoint: continue the checkpoint with --resume, or make one file of it "
-              "with 'shoal ckpt consolidate'",
+  SHOAL_CHECK(format != kShard, CheckpointError, "{} is one rank's part of a checkpoint: give the checkpoint's folder",
               path.string());
+  SHOAL_CHECK(
+      format != kView, CheckpointError,
+      "{} is a view of a checkpoint, in which missing files would read as nothing: give the checkpoint's folder",
+      path.string());
   const bool ours = format == kConsolidated;
   WeightsContents contents{ours ? "consolidated HDF5" : "HDF5", {}, {}, {}, {}};
   for (hdf5::AnyDataset& dataset : as_damage([&] { return hdf5::find_datasets(source->file); }))

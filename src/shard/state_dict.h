@@ -39,16 +39,17 @@ struct Region {
   std::int64_t begin = 0;
   std::int64_t count = 0;
   std::byte* data = nullptr;  // in host memory, not owned
-  // For the memory of a device, in place of `data`: copies `bytes` bytes from byte `offset` of the region to host memory
-  // and returns when they are there, as they were when the StateDict was made. By one thread at a time, whichever.
+  // For the memory of a device, in place of `data`: copies `bytes` bytes from byte `offset` of the region to host
+  // memory and returns when they are there, as they were when the StateDict was made. By one thread at a time,
+  // whichever.
   std::function<void(std::int64_t offset, std::byte* to, std::size_t bytes)> fetch;
 };
 
 struct ShardedTensor {
   TensorSpec spec;
   ShardRule rule;
-  Region region;      // what this rank holds; count 0: nothing
-  bool saves = true;  // false where another rank holds the same elements and writes them
+  Region region;                    // what this rank holds; count 0: nothing
+  bool saves = true;                // false where another rank holds the same elements and writes them
   bool changes_in_forward = false;  // a buffer; everything else changes in the optimizer's step alone
 };
 

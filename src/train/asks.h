@@ -18,6 +18,7 @@ struct Asks {
 };
 
 // In the order in which they travel.
-inline constexpr std::array kAsks{&Asks::signal, &Asks::deadline, &Asks::stop_file, &Asks::superseded, &Asks::save, &Asks::writing};
+inline constexpr std::array kAsks{&Asks::signal,     &Asks::deadline, &Asks::stop_file,
+                                  &Asks::superseded, &Asks::save,     &Asks::writing};
 
 }  // namespace shoal::train

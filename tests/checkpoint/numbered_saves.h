@@ -45,6 +45,13 @@ class QuietErrors {
   int before_;
 };
 
+// How often a test with random faults tries: a tenth under sanitizers, which are ten times slower.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr std::int64_t kTrials = 100;
+#else
+inline constexpr std::int64_t kTrials = 1000;
+#endif
+
 // The value of an environment variable, for longer runs or another seed.
 std::int64_t number_from_environment(const char* name, std::int64_t otherwise);
 

@@ -102,7 +102,7 @@ class Course {
 };
 
 TEST(PowerLoss, CommittedCheckpointsAreFoundAgain) {
-  const auto wanted = testing::number_from_environment("SHOAL_FAULT_STOPS", 1000);
+  const auto wanted = testing::number_from_environment("SHOAL_FAULT_STOPS", testing::kTrials);
   const auto seed = testing::number_from_environment("SHOAL_FAULT_SEED", 1);
   constexpr int kAttempts = 25;
   const testing::QuietErrors quiet;

@@ -27,7 +27,7 @@ std::string problems_of(const fs::path& checkpoint) {
     const VerifyReport report = verify(checkpoint);
     for (const std::string& problem : report.problems) text += problem + '\n';
     for (const FileCheck& file : report.files)
-      for (const std::string& problem : file.problems) text += problem + '\n';
+      for (const Problem& problem : file.problems) text += problem.text + '\n';
   } catch (const CheckpointError& error) {
     text = error.what();
   }
@@ -98,7 +98,7 @@ class DamagedAnywhere {
 };
 
 TEST(RandomDamage, IsNamedOrMeansNothing) {
-  const auto trials = testing::number_from_environment("SHOAL_DAMAGE_TRIALS", 1000);
+  const auto trials = testing::number_from_environment("SHOAL_DAMAGE_TRIALS", testing::kTrials);
   const testing::QuietErrors quiet;
   DamagedAnywhere checkpoint(static_cast<std::uint64_t>(testing::number_from_environment("SHOAL_FAULT_SEED", 1)));
   for (std::int64_t i = 0; i < trials && !HasFailure(); ++i) {

@@ -26,7 +26,7 @@ expect() {
 
 expect 0 0 "saving of checkpoint step 20: rank 0 makes its directory" step_00000010 "$@"           # begin_allowed
 expect 3 2 "saving of checkpoint step 20: every rank writes its file" step_00000010 "$@"           # shard_half_written
-expect 7 0 "saving of checkpoint step 20: rank 0 commits it" step_00000010 "$@"                    # committed
-expect 11 0 "saving of checkpoint step 20: it is complete, and rank 0 tidies up" step_00000020 "$@"  # latest_staged
+expect 7 0 "saving of checkpoint step 20: rank 0 commits it and tidies up" step_00000010 "$@"      # committed
+expect 11 0 "saving of checkpoint step 20: rank 0 commits it and tidies up" step_00000020 "$@"     # latest_staged
 expect restore 1 "restoring of 'auto'" step_00000020 "$@"
 exit $((failures > 0))

@@ -109,7 +109,8 @@ Weights whole_masters(comm::ProcessGroup& world, fsdp::FullyShardedModule& shard
 Weights whole_gradients(comm::ProcessGroup& world, fsdp::FullyShardedModule& sharded) {
   StateDict state;
   sharded.runtime().for_each_flat([&](fsdp::FlatParameter& flat) {
-    if (const at::Tensor& gradient = flat.gradient(); gradient.defined()) state.append(flat.state_dict("", gradient, fsdp::StateMemory::host));
+    if (const at::Tensor& gradient = flat.gradient(); gradient.defined())
+      state.append(flat.state_dict("", gradient, fsdp::StateMemory::host));
   });
   return whole_tensors(world, state, "");
 }

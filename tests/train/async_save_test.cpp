@@ -106,7 +106,7 @@ TEST(AsyncSave, AFailureOfAWriterEndsTheRunOnAllRanks) {
   const bool fails = world().rank() == world().size() - 1;
   auto saves = std::make_shared<std::atomic<int>>(0);
   job.observer = [fails, saves](checkpoint::SavePoint point) {
-    if (fails && point == checkpoint::SavePoint::shard_half_written && ++*saves == 2)
+    if (fails && point == checkpoint::SavePoint::shard_written && ++*saves == 2)
       throw IoError("cannot write SHARD: No space left on device");
   };
   SmallRun run(world(), job);

@@ -116,13 +116,16 @@ TEST(Options, WrongOnesOfCheckpointsAreNamed) {
   expect_complaint("--keep", [](auto& o) { o.checkpoint.keep = 0; });
   expect_complaint("--checkpoint-view", [](auto& o) { o.checkpoint.view = "yes"; });
   expect_complaint("--keep-every", [](auto& o) { o.checkpoint.keep_every = -1; });
-  expect_complaint("--save-at-start", [](auto& o) { o.checkpoint = {.directory = "none", .save_at_start = true}; });
   expect_complaint("--checkpoint-every", [](auto& o) { o.checkpoint.every = "often"; });
   expect_complaint("--output", [](auto& o) { o.checkpoint.output = "weights.bin"; });
   expect_complaint("--output", [](auto& o) { o.checkpoint = {.directory = "none", .output = "weights.h5"}; });
   expect_complaint("--files", [](auto& o) { o.checkpoint.files = -1; });
   expect_complaint("--async-save", [](auto& o) { o.checkpoint.async_save = "on"; });
   expect_complaint("--stage-gib", [](auto& o) { o.checkpoint.stage_gib = -0.5; });
+}
+
+TEST(Options, SavingAtTheStartNeedsAPlace) {
+  expect_complaint("--save-at-start", [](auto& o) { o.checkpoint = {.directory = "none", .save_at_start = true}; });
 }
 
 TEST(Cadence, CountsStepsOrEpochs) {
