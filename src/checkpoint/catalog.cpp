@@ -123,6 +123,14 @@ std::vector<CatalogEntry> checkpoints_in(const fs::path& path) {
   return entries;
 }
 
+void check_unchanged(const std::vector<CatalogEntry>& entries, const std::vector<std::uint64_t>& numbers) {
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    struct stat status {};
+    SHOAL_CHECK(::stat(entries[i].path.c_str(), &status) == 0 && status.st_ino == numbers.at(i), IoError,
+                "{} is gone or another one meanwhile: a job saves there; run this again", entries[i].path.string());
+  }
+}
+
 std::uint64_t directory_number(const fs::path& path) {
   struct stat status {};
   SHOAL_CHECK(::stat(path.c_str(), &status) == 0, IoError, "cannot examine {}: {}", path.string(),

@@ -39,6 +39,10 @@ bool is_checkpoint(const std::filesystem::path& path);
 // the file system. IoError where it is not there.
 std::uint64_t directory_number(const std::filesystem::path& path);
 
+// IoError where one of the checkpoints is gone, or another has its name: a job saves there meanwhile. `numbers`: of the
+// same, in the same order.
+void check_unchanged(const std::vector<CatalogEntry>& entries, const std::vector<std::uint64_t>& numbers);
+
 // `path` where it is a directory of checkpoints with at least one in it, as list_checkpoints() gives them. OptionError
 // where it is one checkpoint, CheckpointError where there is none.
 std::vector<CatalogEntry> checkpoints_in(const std::filesystem::path& path);

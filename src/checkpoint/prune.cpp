@@ -74,18 +74,17 @@ bool verifies(const fs::path& checkpoint, int workers) {
   }
 }
 
-// Makes sure that what stays has one that verifies.
-void keep_one_that_verifies(PruneReport& report, const PruneOptions& options) {
+// Makes sure that what stays has one that verifies; false where there is none.
+bool keep_one_that_verifies(PruneReport& report, const PruneOptions& options) {
   for (const Fate fate : {Fate::kept, Fate::removed})
     for (PrunedCheckpoint& checkpoint : report.checkpoints) {
       if (checkpoint.fate != fate || !verifies(checkpoint.path, options.workers)) continue;
       if (fate == Fate::removed) checkpoint.reason = "no newer one verifies";
       checkpoint.fate = Fate::kept;
       report.verified = checkpoint.path;
-      return;
+      return true;
     }
-  throw CheckpointError("no checkpoint in {} verifies, so none is deleted; shoal ckpt verify tells what is wrong",
-                        options.directory.string());
+  return false;
 }
 
 void remove(PrunedCheckpoint& checkpoint, std::uint64_t number, const Fence& fence, const SaveObserver& observer) {
@@ -112,7 +111,11 @@ PruneReport prune_checkpoints(const PruneOptions& options) {
   report.checkpoints = judge(entries, options);
   const auto is_removed = [](const PrunedCheckpoint& checkpoint) { return checkpoint.fate == Fate::removed; };
   if (std::none_of(report.checkpoints.begin(), report.checkpoints.end(), is_removed)) return report;
-  keep_one_that_verifies(report, options);
+  if (!keep_one_that_verifies(report, options)) {
+    check_unchanged(entries, numbers);
+    throw CheckpointError("no checkpoint in {} verifies, so none is deleted; shoal ckpt verify tells what is wrong",
+                          options.directory.string());
+  }
   for (std::size_t i = 0; i < numbers.size() && !options.dry_run; ++i)
     if (is_removed(report.checkpoints[i])) remove(report.checkpoints[i], numbers[i], fence, options.observer);
   return report;

@@ -40,16 +40,20 @@ RepairReport repair_checkpoints(const fs::path& directory, bool dry_run, int wor
   const Fence fence = Fence::watch(directory);
   RepairReport report;
   std::vector<Suspect> suspects;
-  for (const CatalogEntry& entry : checkpoints_in(directory)) {
-    const std::uint64_t number = directory_number(entry.path);
+  const std::vector<CatalogEntry> entries = checkpoints_in(directory);
+  std::vector<std::uint64_t> numbers;
+  for (const CatalogEntry& entry : entries) numbers.push_back(directory_number(entry.path));
+  for (const CatalogEntry& entry : entries) {
     const std::string problem = problem_of(entry.path, workers);
     if (problem.empty()) {
       report.newest_sound = entry.path;
       break;
     }
     const fs::path evidence = directory / evidence_directory_name(entry.step, make_checkpoint_id());
-    suspects.push_back({{entry.path, problem, evidence}, number});
+    suspects.push_back({{entry.path, problem, evidence}, numbers[suspects.size()]});
   }
+  // What is being deleted looks damaged.
+  check_unchanged({entries.begin(), entries.begin() + static_cast<std::ptrdiff_t>(suspects.size())}, numbers);
   SHOAL_CHECK(!report.newest_sound.empty(), CheckpointError,
               "none of the {} checkpoints in {} verifies, so all are left as they are; the newest: {}", suspects.size(),
               directory.string(), suspects.front().found.problem);

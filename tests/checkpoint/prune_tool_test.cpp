@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
+#include <thread>
 
 #include "checkpoint/catalog.h"
 #include "checkpoint/file_names.h"
@@ -142,6 +144,37 @@ TEST_F(PruneTool, ItSupersedesNobody) {
   EXPECT_NO_THROW(job.check());
   testing::save_sample(directory_.path(), 30, 1, {}, job);
   EXPECT_EQ(steps(), (Steps{30, 20}));
+}
+
+// Neither is in the other's way, however they meet: every save succeeds, and the newest is there at any time.
+TEST_F(PruneTool, BesideASavingJob) {
+  constexpr std::int64_t kSaves = 15;
+  std::atomic<std::int64_t> saved{0};
+  const Fence job = testing::new_attempt(directory_.path());
+  ::testing::internal::CaptureStderr();
+  std::jthread saving([&] {
+    for (std::int64_t step = 1; step <= kSaves; ++step, ++saved)
+      testing::save_sample(directory_.path(), step, 1, {}, job);  // an error ends the test
+  });
+  int pruned = 0;
+  while (saved < kSaves) {
+    const std::int64_t before = saved;
+    try {
+      for (const PrunedCheckpoint& checkpoint : prune_checkpoints(options(1)).checkpoints)
+        pruned += checkpoint.fate == Fate::removed;
+    } catch (const IoError&) {  // the job has deleted one that was about to be looked at
+    } catch (const CheckpointError&) {
+      EXPECT_EQ(before, 0);  // there was none yet
+    }
+    EXPECT_GE(before > 0 ? steps().front() : 0, before);
+  }
+  saving.join();
+  ::testing::internal::GetCapturedStderr();
+  EXPECT_GT(pruned, 0);
+  EXPECT_EQ(steps().front(), kSaves);
+  for (const CatalogEntry& entry : list_checkpoints(directory_.path()))
+    EXPECT_EQ(verify(entry.path).problem_count(), 0);
+  EXPECT_NO_THROW(job.check());
 }
 
 // A job that has gone back saves the step anew while its old checkpoint is about to go.
