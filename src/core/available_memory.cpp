@@ -13,8 +13,8 @@ namespace {
 namespace fs = std::filesystem;
 constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
 
-std::optional<std::int64_t> mem_available() {
-  std::ifstream lines("/proc/meminfo");
+std::optional<std::int64_t> mem_available(const fs::path& root) {
+  std::ifstream lines(root / "proc/meminfo");
   for (std::string line; std::getline(lines, line);) {
     std::istringstream words(line);
     std::string name;
@@ -42,28 +42,28 @@ std::int64_t left_in_group(const fs::path& root, const fs::path& group, const ch
 }
 
 // Lines of /proc/self/cgroup are "hierarchy:controllers:path"; version 2 is hierarchy 0.
-std::int64_t left_in_groups() {
+std::int64_t left_in_groups(const fs::path& root) {
   std::int64_t left = kNoLimit;
-  std::ifstream lines("/proc/self/cgroup");
+  std::ifstream lines(root / "proc/self/cgroup");
   for (std::string line; std::getline(lines, line);) {
     const std::size_t first = line.find(':'), second = line.find(':', first + 1);
     if (second == std::string::npos) continue;
     const std::string controllers = line.substr(first + 1, second - first - 1), path = line.substr(second + 1);
     if (controllers.empty())
-      left = std::min(left, left_in_group("/sys/fs/cgroup", path, "memory.max", "memory.current"));
+      left = std::min(left, left_in_group(root / "sys/fs/cgroup", path, "memory.max", "memory.current"));
     else if (("," + controllers + ",").find(",memory,") != std::string::npos)
-      left = std::min(left,
-                      left_in_group("/sys/fs/cgroup/memory", path, "memory.limit_in_bytes", "memory.usage_in_bytes"));
+      left = std::min(
+          left, left_in_group(root / "sys/fs/cgroup/memory", path, "memory.limit_in_bytes", "memory.usage_in_bytes"));
   }
   return left;
 }
 
 }  // namespace
 
-std::optional<std::int64_t> available_memory() {
-  const std::optional<std::int64_t> free = mem_available();
+std::optional<std::int64_t> available_memory(const fs::path& root) {
+  const std::optional<std::int64_t> free = mem_available(root);
   if (!free) return std::nullopt;
-  return std::min(*free, left_in_groups());
+  return std::min(*free, left_in_groups(root));
 }
 
 }  // namespace shoal
