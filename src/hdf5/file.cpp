@@ -71,6 +71,7 @@ File File::create_in_memory(const std::string& name) {
 }
 
 File File::open_for_reading(const std::filesystem::path& path) {
+  const auto lock = lock_library();  // H5F_ACC_RDONLY is a call into the library as well
   const PropertyListHandle access = access_properties(path.string());
   FileHandle handle = open_within_limits(path.string(), [&] {
     return call("H5Fopen", path.string(), H5Fopen, path.c_str(), H5F_ACC_RDONLY, access.get());

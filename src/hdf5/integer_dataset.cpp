@@ -17,6 +17,7 @@ bool is_integer_row(const std::string& subject, hid_t dataset) {
 }
 
 DatasetHandle open_dataset(const File& file, const std::string& subject, const std::string& name) {
+  const auto lock = lock_library();
   const PropertyListHandle access(call("H5Pcreate", subject, H5Pcreate, H5P_DATASET_ACCESS));
   call("H5Pset_chunk_cache", subject, H5Pset_chunk_cache, access.get(), kChunkCacheSlots, kChunkCacheBytes, 0.75);
   return DatasetHandle(call("H5Dopen2", subject, H5Dopen2, file.id(), name.c_str(), access.get()));
