@@ -25,7 +25,7 @@ NEIGHBOURS = {(user, "shard") for user in ("launch", "hdf5", "formats", "kernels
 
 # Third-party headers and the only layers that may include them.
 TORCH = re.compile(r"^(torch|ATen|c10)/")
-CUDA = re.compile(r"^(cuda|nccl)\w*\.h$")  # not on every machine that builds
+CUDA = re.compile(r"^(cuda|cublas|nccl)\w*\.h$")  # not on every machine that builds
 CONFINED = [
     (TORCH, {"optim", "fsdp", "fused", "models", "data", "train", "apps", "comm"}, "LibTorch"),
     (re.compile(r"^mpi\.h$"), {"launch", "comm", "hdf5", "preflight"}, "MPI"),
