@@ -34,7 +34,7 @@ strike STOP 1 stopped.log --hang-timeout 4
 [[ $status == 20 ]] || fail "a rank was stopped, and the exit code is $status: $(<stopped.log)"
 ((took <= 14)) || fail "a rank was stopped, and the job stood for $took s"
 [[ $(grep -c HANG stopped.log) == 1 ]] || fail "the hang is to be told once: $(<stopped.log)"
-grep -qE "HANG: no progress for .*rank [0-2] on host [^ ]+ is stopped .*; ranks [0-2][,-][0-2] on host " stopped.log ||
+grep -qE "HANG: no progress for .*rank [0-2] on host [^ ]+ is stopped .*; ranks? [0-2]([,-][0-2])? on host " stopped.log ||
   fail "the stopped rank is not named: $(grep HANG stopped.log)"
 record=$records/first_failure.attempt-000001.json
 rank=$(grep -oE "rank [0-2] on host [^ ]+ is stopped" stopped.log | cut -d' ' -f2)
