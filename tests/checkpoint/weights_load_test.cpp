@@ -151,7 +151,8 @@ TEST(LoadWeights, WhatIsConsolidated) {
                                                    {{"tied", expected[0].spec.name}});
       for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_EQ(loaded.tensors[i], expected[i].bytes);
     }
-  EXPECT_CONTAINS(error_of(fs::directory_iterator(checkpoint / "shards")->path(), kAnyModel), "the checkpoint's folder");
+  EXPECT_CONTAINS(error_of(fs::directory_iterator(checkpoint / "shards")->path(), kAnyModel),
+                  "the checkpoint's folder");
 }
 
 class LoadFolder : public ::testing::Test {
