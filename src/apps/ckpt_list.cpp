@@ -23,7 +23,7 @@ ListedCheckpoint look_at(const checkpoint::CatalogEntry& entry) {
   ListedCheckpoint listed{entry, {}, {}, 0};
   try {
     listed.manifest = checkpoint::open_checkpoint(entry.path);
-    for (const auto& file : listed.manifest.files) listed.file_bytes += file.bytes;
+    listed.file_bytes = listed.manifest.file_bytes();
   } catch (const CheckpointError& error) {
     listed.problem = error.what();
   }

@@ -2,6 +2,7 @@
 
 #include <exception>
 
+#include "checkpoint/group_activity.h"
 #include "core/check.h"
 
 namespace shoal::checkpoint {
@@ -21,19 +22,10 @@ std::string run(const std::function<std::string()>& body) {
 }
 
 // Adds to what the group says it does.
-class Phase {
- public:
-  Phase(comm::ProcessGroup& group, std::string_view phase) : group_(group), before_(group.activity()) {
-    if (!phase.empty()) group.set_activity(fmt::format("{}{}{}", before_, before_.empty() ? "" : ": ", phase));
-  }
-  ~Phase() { group_.set_activity(std::move(before_)); }
-  Phase(const Phase&) = delete;
-  Phase& operator=(const Phase&) = delete;
-
- private:
-  comm::ProcessGroup& group_;
-  std::string before_;
-};
+std::string with_phase(const std::string& activity, std::string_view phase) {
+  if (phase.empty()) return activity;
+  return fmt::format("{}{}{}", activity, activity.empty() ? "" : ": ", phase);
+}
 
 ExitCode code_of(const std::string& outcome) { return static_cast<ExitCode>(outcome.at(0)); }
 
@@ -50,7 +42,7 @@ ExitCode code_of(const std::string& outcome) { return static_cast<ExitCode>(outc
 }  // namespace
 
 std::vector<std::string> run_everywhere(comm::ProcessGroup& world, std::string_view phase, const Body& body) {
-  const Phase entered(world, phase);
+  const GroupActivity entered(world, with_phase(world.activity(), phase));
   std::vector<std::string> outcomes = comm::all_gather_bytes(world, run(body));
   for (std::size_t rank = 0; rank < outcomes.size(); ++rank) {
     const ExitCode code = code_of(outcomes[rank]);
@@ -61,7 +53,7 @@ std::vector<std::string> run_everywhere(comm::ProcessGroup& world, std::string_v
 }
 
 std::string run_on_root(comm::ProcessGroup& world, std::string_view phase, const Body& body) {
-  const Phase entered(world, phase);
+  const GroupActivity entered(world, with_phase(world.activity(), phase));
   std::string result = comm::broadcast_bytes(world, world.rank() == 0 ? run(body) : std::string());
   const ExitCode code = code_of(result);
   result.erase(0, 1);

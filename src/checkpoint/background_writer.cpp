@@ -11,14 +11,14 @@ namespace {
 
 struct Stopped {};
 
+}  // namespace
+
 void read_region(const Region& region, std::int64_t offset, std::byte* to, std::size_t bytes) {
   if (region.fetch)
     region.fetch(offset, to, bytes);
   else
     std::memcpy(to, region.data + offset, bytes);
 }
-
-}  // namespace
 
 BackgroundWriter::BackgroundWriter(ShardOutput output, StateDict state, StagingPool& pool, std::int64_t stage_bytes)
     : output_(std::move(output)), state_(std::move(state)), pool_(pool), stage_bytes_(stage_bytes), thread_([this] {
@@ -63,6 +63,10 @@ void BackgroundWriter::write_straight() {
   output_.add_to_checksum(next_, data, bytes);
   output_.write(next_, next_offset_, data, bytes);
   ++moves_;
+  advance(bytes);
+}
+
+void BackgroundWriter::advance(std::size_t bytes) {
   next_offset_ += static_cast<std::int64_t>(bytes);
   if (next_offset_ < output_.regions()[next_].bytes) return;
   ++next_;
@@ -81,10 +85,7 @@ bool BackgroundWriter::copy_chunk() {
     output_.add_to_checksum(next_, to, piece.bytes);
     chunk.pieces.push_back(piece);
     used += static_cast<std::int64_t>(piece.bytes);
-    next_offset_ += static_cast<std::int64_t>(piece.bytes);
-    if (next_offset_ < output_.regions()[next_].bytes) continue;
-    ++next_;
-    next_offset_ = 0;
+    advance(piece.bytes);
   }
   staged_.push_back(std::move(chunk));
   ++moves_;

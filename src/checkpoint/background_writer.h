@@ -19,6 +19,9 @@
 
 namespace shoal::checkpoint {
 
+// `bytes` bytes from byte `offset` of a region, wherever its memory is.
+void read_region(const Region& region, std::int64_t offset, std::byte* to, std::size_t bytes);
+
 class BackgroundWriter {
  public:
   // With `stage_bytes` > 0 the regions are copied as fast as memory allows, up to so many bytes ahead of the file. With
@@ -50,6 +53,7 @@ class BackgroundWriter {
   void run() noexcept;
   void write_all();
   void write_straight();
+  void advance(std::size_t bytes);
   bool copies_left() const { return next_ < output_.regions().size(); }
   bool copy_chunk();  // false: there is no memory for one now
   void write_chunk();

@@ -4,12 +4,13 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <system_error>
 #include <vector>
 
 #include "checkpoint/agreement.h"
+#include "checkpoint/background_writer.h"
 #include "checkpoint/file_groups.h"
+#include "checkpoint/group_activity.h"
 #include "checkpoint/restore.h"
 #include "checkpoint/save_in_flight.h"
 #include "core/activity.h"
@@ -20,21 +21,6 @@
 namespace shoal::checkpoint {
 namespace {
 
-// What a time-out of the group calls the thing in which a rank is missing.
-class Activity {
- public:
-  Activity(comm::ProcessGroup& group, std::string activity) : group_(&group), before_(group.activity()) {
-    group.set_activity(std::move(activity));
-  }
-  ~Activity() { group_->set_activity(std::move(before_)); }
-  Activity(const Activity&) = delete;
-  Activity& operator=(const Activity&) = delete;
-
- private:
-  comm::ProcessGroup* group_;
-  std::string before_;
-};
-
 // What the next forward pass may change is small.
 void copy_buffers(StateDict& state) {
   for (ShardedTensor& tensor : state.tensors) {
@@ -42,10 +28,7 @@ void copy_buffers(StateDict& state) {
     if (!tensor.changes_in_forward || !tensor.saves || region.count == 0) continue;
     const auto bytes = static_cast<std::size_t>(region.count * size_of(tensor.spec.dtype));
     const auto copy = std::make_shared<std::vector<std::byte>>(bytes);
-    if (region.fetch)
-      region.fetch(0, copy->data(), bytes);
-    else
-      std::memcpy(copy->data(), region.data, bytes);
+    read_region(region, 0, copy->data(), bytes);
     region.data = copy->data();
     region.fetch = nullptr;
     state.owned.push_back(copy);
@@ -99,7 +82,7 @@ void Checkpointer::start(std::int64_t step, StateDict state, const std::string& 
                          std::int64_t stage_bytes) {
   SHOAL_CHECK(!saving(), InternalError, "checkpoint step {} is to be saved while another save is in flight", step);
   const activity::During during(activity::Operation::save);
-  const Activity activity(*world_, fmt::format("the saving of checkpoint step {}", step));
+  const GroupActivity activity(*world_, fmt::format("the saving of checkpoint step {}", step));
   in_flight_ = std::make_unique<SaveInFlight>(*world_, file_group_, options_, step, std::move(state), training_state,
                                               pool_, stage_bytes);
 }
@@ -123,7 +106,7 @@ bool Checkpointer::save_idle() const { return in_flight_ == nullptr || in_flight
 std::optional<SaveReport> Checkpointer::continue_save() {
   SHOAL_ASSERT(saving());
   const activity::During during(activity::Operation::save);
-  const Activity activity(*world_, fmt::format("the saving of checkpoint step {}", in_flight_->step()));
+  const GroupActivity activity(*world_, fmt::format("the saving of checkpoint step {}", in_flight_->step()));
   try {
     std::optional<SaveReport> report = in_flight_->go_on();
     if (report) in_flight_.reset();
@@ -141,7 +124,7 @@ SaveReport Checkpointer::finish_save() {
 
 std::optional<Restored> Checkpointer::restore(StateDict& state, const std::string& from) {
   const activity::During restoring(activity::Operation::restore);
-  const Activity activity(*world_, fmt::format("the restoring of '{}'", from));
+  const GroupActivity activity(*world_, fmt::format("the restoring of '{}'", from));
   world_->barrier();  // so that a rank that does not come is named before data travel
   return from == "auto" ? restore_newest_sound(*world_, options_.directory, state) : restore_from(*world_, from, state);
 }

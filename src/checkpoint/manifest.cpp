@@ -139,6 +139,12 @@ std::int64_t Manifest::tensor_bytes() const {
   return bytes;
 }
 
+std::int64_t Manifest::file_bytes() const {
+  std::int64_t bytes = 0;
+  for (const ShardFile& file : files) bytes += file.bytes;
+  return bytes;
+}
+
 std::string format_manifest(const Manifest& manifest) {
   Json json{{"format", kFormatName},       {"version", kFormatVersion},
             {"checkpoint", manifest.id},   {"sequence", manifest.sequence},

@@ -40,6 +40,7 @@ struct Manifest {
   std::string training_state;    // a JSON object
 
   std::int64_t tensor_bytes() const;
+  std::int64_t file_bytes() const;
 };
 
 // InternalError where training_state is no JSON object.

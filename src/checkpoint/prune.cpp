@@ -22,12 +22,6 @@ bool is_displaced_for_now(const fs::path& path, std::int64_t step) {
          !fs::exists(path.parent_path() / step_directory_name(step), error);
 }
 
-std::int64_t bytes_of(const Manifest& manifest) {
-  std::int64_t bytes = 0;
-  for (const ShardFile& file : manifest.files) bytes += file.bytes;
-  return bytes;
-}
-
 std::string reason_for(Standing standing, const PruneOptions& options) {
   switch (standing) {
     case Standing::newest: return fmt::format("one of the newest {}", options.keep);
@@ -50,7 +44,7 @@ std::vector<PrunedCheckpoint> judge(const std::vector<CatalogEntry>& entries, co
       const Manifest manifest = open_checkpoint(entry.path);
       judged.back().reason = "a job has just saved it anew";
       if (manifest.sequence != entry.sequence) continue;
-      judged.back().bytes = bytes_of(manifest);
+      judged.back().bytes = manifest.file_bytes();
       places.push_back(judged.size() - 1);
       sound.push_back(entry);
     } catch (const CheckpointError& error) {
@@ -66,19 +60,11 @@ std::vector<PrunedCheckpoint> judge(const std::vector<CatalogEntry>& entries, co
   return judged;
 }
 
-bool verifies(const fs::path& checkpoint, int workers) {
-  try {
-    return verify(checkpoint, workers).problem_count() == 0;
-  } catch (const CheckpointError&) {
-    return false;
-  }
-}
-
 // Makes sure that what stays has one that verifies; false where there is none.
 bool keep_one_that_verifies(PruneReport& report, const PruneOptions& options) {
   for (const Fate fate : {Fate::kept, Fate::removed})
     for (PrunedCheckpoint& checkpoint : report.checkpoints) {
-      if (checkpoint.fate != fate || !verifies(checkpoint.path, options.workers)) continue;
+      if (checkpoint.fate != fate || !problem_of(checkpoint.path, options.workers).empty()) continue;
       if (fate == Fate::removed) checkpoint.reason = "no newer one verifies";
       checkpoint.fate = Fate::kept;
       report.verified = checkpoint.path;

@@ -16,15 +16,6 @@ struct Suspect {
   std::uint64_t number = 0;  // of the directory that was read
 };
 
-// Empty: there is none.
-std::string problem_of(const fs::path& checkpoint, int workers) {
-  try {
-    return verify(checkpoint, workers).first_problem();
-  } catch (const CheckpointError& error) {
-    return error.what();
-  }
-}
-
 void set_aside(const Suspect& suspect, const Fence& fence) {
   fence.check();
   rename_path(suspect.found.path, suspect.found.evidence);

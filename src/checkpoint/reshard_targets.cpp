@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <map>
 
-#include "checkpoint/file_names.h"
 #include "core/check.h"
 #include "core/crc32c.h"
 #include "shard/shard_layout.h"
@@ -37,16 +36,6 @@ Range held_by(const SavedTensor& tensor, int rank) {
   return {held.begin - begin, held.count};
 }
 
-RegionTable table_of(const std::vector<SavedTensor>& tensors, int rank) {
-  RegionTable table;
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    const Range held = held_by(tensors[i], rank);
-    if (held.count > 0)
-      table.push_back({i, static_cast<std::uint64_t>(held.begin), static_cast<std::uint64_t>(held.count), 0});
-  }
-  return table;
-}
-
 }  // namespace
 
 std::vector<SavedTensor> cut_for_ranks(std::vector<SavedTensor> tensors, int ranks) {
@@ -66,15 +55,20 @@ ReshardTargets::ReshardTargets(const std::filesystem::path& directory, const std
   StateDict state;  // no more of it than layouts want to know
   for (const SavedTensor& tensor : tensors) state.tensors.push_back({tensor.spec, tensor.rule, {}});
   for (int rank = 0; rank < ranks; ++rank) {
-    const std::string name = shard_file_name(id, rank, /*one_a_rank=*/true);
-    RegionTable table = table_of(tensors, rank);
-    LaidOutShard shard = lay_out_shard(directory / name, {id, step, rank, ranks, ranks}, state, table);
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      const Range held = held_by(tensors[i], rank);
+      state.tensors[i].region.begin = held.begin;
+      state.tensors[i].region.count = held.count;
+    }
+    const ShardHeader header{id, step, rank, ranks, ranks};
+    RegionTable table = table_of(state);
+    LaidOutShard shard = lay_out_shard(directory / header.file_name(), header, state, table);
     for (std::size_t region = 0; region < table.size(); ++region) {
       const RegionRow& row = table[region];
       const std::int64_t begin = static_cast<std::int64_t>(row.begin) * size_of(tensors[row.tensor].spec.dtype);
       by_tensor_[row.tensor].push_back({files_.size(), region, begin, begin + bytes_of(row, state), 0});
     }
-    files_.push_back({name, std::move(shard), std::move(table)});
+    files_.push_back({header.file_name(), std::move(shard), std::move(table)});
   }
 }
 

@@ -43,6 +43,8 @@ void lay_out_tensors(hdf5::File& file, const StateDict& state, const RegionTable
 
 }  // namespace
 
+std::string ShardHeader::file_name() const { return shard_file_name(id, index, files == ranks); }
+
 std::int64_t bytes_of(const RegionRow& row, const StateDict& state) {
   return static_cast<std::int64_t>(row.count) * size_of(state.tensors[row.tensor].spec.dtype);
 }

@@ -19,7 +19,7 @@ struct ShardHeader {
   int index = 0, files = 0;  // this file's number, and how many there are
   int ranks = 0;             // of the job
 
-  bool one_a_rank() const { return files == ranks; }
+  std::string file_name() const;  // relative to the checkpoint
 };
 
 // What this rank saves, without checksums.

@@ -1,6 +1,5 @@
 #include "checkpoint/shard_output.h"
 
-#include "checkpoint/file_names.h"
 #include "core/check.h"
 #include "core/crc32c.h"
 
@@ -25,9 +24,7 @@ ShardOutput::ShardOutput(std::string name, LaidOutShard made, const StateDict& s
 
 ShardOutput::ShardOutput(const std::filesystem::path& directory, const ShardHeader& header, const StateDict& state,
                          SaveObserver observer)
-    : ShardOutput(shard_file_name(header.id, header.index, header.one_a_rank()),
-                  lay_out_shard(directory / shard_file_name(header.id, header.index, header.one_a_rank()), header,
-                                state, table_of(state)),
+    : ShardOutput(header.file_name(), lay_out_shard(directory / header.file_name(), header, state, table_of(state)),
                   state, table_of(state), std::move(observer)) {}
 
 void ShardOutput::add_to_checksum(std::size_t index, const std::byte* data, std::size_t bytes) {

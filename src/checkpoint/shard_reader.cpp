@@ -95,6 +95,10 @@ std::int64_t ShardReader::locate(std::size_t region) const {
   return place.file_offset + static_cast<std::int64_t>(before) * size_of(spec.dtype);
 }
 
+void ShardReader::read_part(std::size_t region, std::int64_t offset, std::byte* into, std::size_t bytes) const {
+  as_damage([&] { bytes_.read_at(locate(region) + offset, into, bytes); });
+}
+
 void ShardReader::read(std::size_t region, const RegionSink& sink, std::vector<std::byte>& buffer) const {
   const RegionRow& row = table_.at(region);
   const std::int64_t element = size_of(manifest_->tensors[row.tensor].spec.dtype);

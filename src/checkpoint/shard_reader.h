@@ -28,6 +28,8 @@ class ShardReader {
   // is wrong: what the sink has seen is void then.
   void read(std::size_t region, const RegionSink& sink) { read(region, sink, buffer_); }
   void read(std::size_t region, const RegionSink& sink, std::vector<std::byte>& buffer) const;
+  // Without a checksum, which covers the whole: `bytes` bytes from byte `offset` of the region.
+  void read_part(std::size_t region, std::int64_t offset, std::byte* into, std::size_t bytes) const;
   // Where the region's bytes lie in the file. CheckpointError where its dataset is not what manifest and table say.
   std::int64_t locate(std::size_t region) const;
 

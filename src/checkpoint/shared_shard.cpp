@@ -3,7 +3,6 @@
 #include <cstring>
 
 #include "checkpoint/agreement.h"
-#include "checkpoint/file_names.h"
 #include "core/check.h"
 
 namespace shoal::checkpoint {
@@ -36,7 +35,7 @@ ShardPlaces places_from(const std::string& bytes) {
 SharedShard::SharedShard(comm::ProcessGroup& group, const std::filesystem::path& directory, const ShardHeader& header,
                          const StateDict& state)
     : group_(group),
-      name_(shard_file_name(header.id, header.index, header.one_a_rank())),
+      name_(header.file_name()),
       path_(directory / name_),
       mine_(table_of(state)),
       shared_(merge(gather(group, mine_))) {

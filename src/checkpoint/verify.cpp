@@ -151,6 +151,14 @@ VerifyReport verify(const std::filesystem::path& checkpoint, int workers) {
   return verify_files(checkpoint, read_manifest(checkpoint), workers);
 }
 
+std::string problem_of(const std::filesystem::path& checkpoint, int workers) {
+  try {
+    return verify(checkpoint, workers).first_problem();
+  } catch (const CheckpointError& error) {
+    return error.what();
+  }
+}
+
 int default_workers() { return std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1, 4); }
 
 }  // namespace shoal::checkpoint

@@ -45,7 +45,10 @@ struct VerifyReport {
 // or the manifest is so wrong that the files are not known.
 VerifyReport verify(const std::filesystem::path& checkpoint, int workers = 1);
 
-// The same of files that are not committed yet.
+// The first problem that it finds; empty: the checkpoint verifies.
+std::string problem_of(const std::filesystem::path& checkpoint, int workers);
+
+// As verify(), of files that are not committed yet.
 VerifyReport verify_files(const std::filesystem::path& directory, const Manifest& manifest, int workers = 1);
 
 // Cores, at most four: what a login node bears and a disk can feed.

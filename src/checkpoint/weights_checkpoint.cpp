@@ -1,14 +1,11 @@
 // Weights of a sharded checkpoint, for a run that starts from them with an optimizer of its own.
 #include <algorithm>
-#include <map>
 #include <set>
 
 #include "checkpoint/catalog.h"
 #include "checkpoint/file_names.h"
 #include "checkpoint/shard_reader.h"
 #include "checkpoint/weights_file.h"
-#include "core/check.h"
-#include "core/file_io.h"
 
 namespace shoal::checkpoint {
 namespace {
@@ -47,9 +44,8 @@ class Source {
       // The checksum is that of the whole region, which is read once for it; what is wanted is then in the cache.
       if (compared_.insert({part.file, part.region}).second)
         reader.read(part.region, [](std::int64_t, const std::byte*, std::size_t) {});
-      const InputFile bytes(path_ / manifest_.files[part.file].name);
-      bytes.read_at(reader.locate(part.region) + (from - part.begin) * width, into + (from - begin) * width,
-                    static_cast<std::size_t>((to - from) * width));
+      reader.read_part(part.region, (from - part.begin) * width, into + (from - begin) * width,
+                       static_cast<std::size_t>((to - from) * width));
     }
   }
 

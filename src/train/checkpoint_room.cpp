@@ -52,7 +52,7 @@ RoomTaken room_taken(const std::filesystem::path& directory, int keep) {
     try {
       const checkpoint::Manifest manifest = checkpoint::open_checkpoint(entry.path);
       ++sound;
-      for (const checkpoint::ShardFile& file : manifest.files) taken.bytes += static_cast<double>(file.bytes);
+      taken.bytes += static_cast<double>(manifest.file_bytes());
       taken.files += static_cast<double>(manifest.files.size()) + kFilesBesideRanks;
     } catch (const CheckpointError&) {
       continue;  // stays whatever is saved

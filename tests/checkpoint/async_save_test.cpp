@@ -64,7 +64,7 @@ TEST_P(ShardFileOf, ABackgroundWriterIsThatOfAPlainOne) {
   const StateDict expected_state = testing::sample_state(large_tensors(), 1, 2, 5);
   fs::create_directories(directory.path() / "plain" / "shards");
   fs::create_directories(directory.path() / "background" / "shards");
-  const ShardFile expected = write_shard(directory.path() / "plain", header, expected_state);
+  const ShardFile expected = testing::write_shard(directory.path() / "plain", header, expected_state);
 
   StateDict state = testing::sample_state(large_tensors(), 1, 2, 5);
   if (on_device) move_to_device(state);

@@ -142,7 +142,7 @@ fs::path write_states(const fs::path& directory, std::int64_t step, int ranks,
   manifest.training_state = kTrainingState;
   for (int rank = 0; rank < ranks; ++rank) {
     const StateDict state = state_of(rank);
-    manifest.files.push_back(checkpoint::write_shard(attempt.path, {attempt.id, step, rank, ranks, ranks}, state));
+    manifest.files.push_back(write_shard(attempt.path, {attempt.id, step, rank, ranks, ranks}, state));
     if (rank > 0) continue;
     for (const ShardedTensor& tensor : state.tensors) manifest.tensors.push_back({tensor.spec, tensor.rule});
     manifest.aliases = state.aliases;

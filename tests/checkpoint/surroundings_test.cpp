@@ -126,7 +126,7 @@ TEST_F(Surroundings, ShardOfAnotherStepUnderTheSameId) {
   const fs::path checkpoint = directory_ / "step_00000001";
   const Manifest manifest = read_manifest(checkpoint);
   const StateDict state = testing::sample_state(testing::sample_tensors(), 0, 2, 1);
-  const ShardFile written = write_shard(checkpoint, {manifest.id, 2, 0, 2, 2}, state);
+  const ShardFile written = testing::write_shard(checkpoint, {manifest.id, 2, 0, 2, 2}, state);
   // As long as the one in its place, so that only what is in it tells.
   fs::resize_file(checkpoint / written.name, static_cast<std::uintmax_t>(written.bytes));
   Manifest with_size = manifest;
