@@ -104,7 +104,7 @@ std::int64_t most_at_a_time(const Runtime& runtime, std::size_t most, F&& bytes_
 
 void add_shards_of(const FlatParameter& flat, int optimizer_states, MemoryPlan& plan) {
   const at::Tensor &master = flat.master(), &gathered = flat.gathered_shard();
-  const bool is_other = !gathered.is_same(master);
+  const bool is_other = gathered.defined() && !gathered.is_same(master);
   const std::int64_t bytes = bytes_of(master.numel(), master.scalar_type());
   const std::int64_t trained = flat.trained() ? bytes : 0;
   const std::int64_t compute = is_other ? bytes_of(gathered.numel(), gathered.scalar_type()) : 0;
