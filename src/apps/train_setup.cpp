@@ -9,6 +9,7 @@
 #include "apps/train_options.h"
 #include "checkpoint/load_weights.h"
 #include "comm/nccl_process_group.h"
+#include "comm/rank_card.h"
 #include "core/activity.h"
 #include "core/check.h"
 #include "core/logging.h"
@@ -132,7 +133,11 @@ train::WarmUpPlan warm_up_plan(const TrainOptions& options) {
 std::unique_ptr<comm::ProcessGroup> make_device_group(comm::ProcessGroup& world, at::Device device) {
   if (device.is_cpu()) return nullptr;
   const activity::During meeting(activity::Operation::rendezvous);
-  return comm::make_nccl_group(world, device.index(), [device] { return fsdp::current_stream(device); });
+  try {
+    return comm::make_nccl_group(world, device.index(), [device] { return fsdp::current_stream(device); });
+  } catch (const comm::SharedGpuError& error) {
+    throw train::AgreedError(error.exit_code(), error.what());
+  }
 }
 
 std::unique_ptr<comm::DeviceMesh> make_mesh(comm::ProcessGroup& world, comm::ProcessGroup& device_world,

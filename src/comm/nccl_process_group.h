@@ -31,8 +31,8 @@ struct NcclOptions {
 // Collective over `control` (host memory), whose ranks become those of the group; each rank must have its own GPU,
 // number `device` of those it sees, which becomes the current one. `current_stream` gives the cudaStream_t on which the
 // caller queues its work. All within the control group's time limit. CommunicationError for a rank that does not come,
-// which is named with its host, and for ranks with different versions of NCCL; DeviceError for two ranks on one GPU and
-// in a build without CUDA. `control` is not used after the call.
+// which is named with its host, and for ranks with different versions of NCCL; SharedGpuError for two ranks on one GPU;
+// DeviceError in a build without CUDA. `control` is not used after the call.
 std::unique_ptr<ProcessGroup> make_nccl_group(ProcessGroup& control, int device, std::function<void*()> current_stream,
                                               NcclOptions options = {});
 

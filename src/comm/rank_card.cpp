@@ -39,7 +39,7 @@ void check_cards(std::span<const RankCard> cards) {
     auto [place, is_first] = owners.insert({{cards[r].machine, cards[r].gpu}, r});
     if (is_first && !cards[r].uuid.empty()) std::tie(place, is_first) = owners.insert({{"", cards[r].uuid}, r});
     const RankCard& other = cards[place->second];
-    SHOAL_CHECK(is_first, DeviceError,
+    SHOAL_CHECK(is_first, SharedGpuError,
                 "ranks {} and {} on host {} both have GPU {}{}{}: start at most one rank a GPU and let srun show each "
                 "its own (srun --gpus-per-task=1, or --gpus-per-node=N without --gpu-bind), or give one "
                 "CUDA_VISIBLE_DEVICES a rank",

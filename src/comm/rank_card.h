@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/error.h"
 #include "core/watch.h"
 
 namespace shoal::comm {
@@ -25,9 +26,15 @@ RankCard parse_card(const std::string& text);  // InternalError for what to_text
 
 std::string nccl_version_text(int code);  // 22809: "2.28.9"
 
-// The same on all ranks for the same cards. DeviceError where two ranks share a GPU (one address on one machine, or one
-// UUID anywhere: virtual machines of one computer may both show it), CommunicationError where they run
-// different versions of NCCL. Both name the ranks, their hosts and the remedy.
+// All ranks know of it.
+class SharedGpuError final : public DeviceError {
+ public:
+  using ErrorOf::ErrorOf;
+};
+
+// The same on all ranks for the same cards. SharedGpuError where two ranks share a GPU (one address on one machine, or
+// one UUID anywhere: virtual machines of one computer may both show it), CommunicationError where they run different
+// versions of NCCL. Both name the ranks, their hosts and the remedy.
 void check_cards(std::span<const RankCard> cards);
 
 // The processes of the other ranks on this host. Trouble is one that has ended; not at once, since a launcher that sees

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Shoal beside PyTorch's FSDP2 on the same cards, in turns.
 
-compare_fsdp2.py BIN BASELINE GPUS [--shapes NAME,...] [--rounds N] [--baseline-rounds N] [--baselines eager,compiled] [--steps N] [--json FILE] 
+compare_fsdp2.py BIN BASELINE GPUS [--shapes NAME,...] [--rounds N] [--baseline-rounds N] [--baselines eager,compiled]
+                 [--baseline-threads N] [--steps N] [--json FILE]
   BIN       the folder of shoal
   BASELINE  a program that trains the same shapes with fully_shard() under torchrun, and prints a line of JSON with
             tok_s_gpu, mfu and peak_gib; it takes --model --seq --batch --steps --warmup --compile --ac --offload
@@ -30,6 +31,7 @@ SHAPES = {
     "124m": ("gpt2-124m", 12, 768, 1024, 32, [], [], True),
     "1.5b": ("gpt2-1.5b", 48, 1600, 1024, 8, [], [], True),
     "8b": ("llama-8b", 32, 4096, 4096, 1, ["--activation-checkpoint", "full"], ["--ac"], True),
+    "8b-selective": ("llama-8b", 32, 4096, 4096, 1, ["--activation-checkpoint", "selective"], ["--ac"], True),
     "1.5b-offload": ("gpt2-1.5b", 48, 1600, 1024, 8, ["--offload", "params"], ["--offload"], False),
 }
 
@@ -83,12 +85,13 @@ def shoal(bin_folder, gpus, shape, steps, data, limit, extra):
     return {"tok_s_gpu": tokens, "mfu": flops * tokens / PEAK, "peak_gib": peak, "first_s": first}
 
 
-def fsdp2(baseline, gpus, shape, steps, compiled, limit):
+def fsdp2(baseline, gpus, shape, steps, compiled, limit, threads):
     model, _, _, length, batch, _, options, _ = SHAPES[shape]
     command = ["torchrun", f"--nproc-per-node={gpus}", baseline, "--model", model, "--seq", length, "--batch", batch,
                "--steps", steps, "--warmup", WARMUP, *options, *(["--compile"] if compiled else [])]
     start = time.monotonic()
-    lines = run(command, limit, OMP_NUM_THREADS=str((os.cpu_count() or gpus) // gpus))  # torchrun gives 1; shoal shares
+    threads = threads or (os.cpu_count() or gpus) // gpus  # torchrun gives 1; shoal shares
+    lines = run(command, limit, OMP_NUM_THREADS=str(threads))
     found = [json.loads(line) for _, line in lines or [] if line.startswith("{")]
     if not found:
         return None
@@ -111,6 +114,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--baseline-rounds", type=int)
     parser.add_argument("--baselines", default="eager,compiled")
+    parser.add_argument("--baseline-threads", type=int, help="a rank (its share of the cores)")
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--limit", type=float, default=150, help="seconds a program may take")
     parser.add_argument("--json", type=pathlib.Path)
@@ -130,10 +134,10 @@ def main():
                                                       args.shoal_options.split())
                 if turn < baseline_rounds and "eager" in args.baselines:
                     programs["FSDP2 eager"] = lambda: fsdp2(args.baseline, args.gpus, shape, args.steps, False,
-                                                            args.limit)
+                                                            args.limit, args.baseline_threads)
                 if turn < baseline_rounds and "compiled" in args.baselines and SHAPES[shape][7]:
                     programs["FSDP2 compiled"] = lambda: fsdp2(args.baseline, args.gpus, shape, args.steps, True,
-                                                               args.limit)
+                                                               args.limit, args.baseline_threads)
                 for name, program in programs.items():
                     result = program()
                     print(f"# {shape}, {name}: {result}", file=sys.stderr, flush=True)
