@@ -84,7 +84,7 @@ void Checkpointer::start(std::int64_t step, StateDict state, const std::string& 
   const activity::During during(activity::Operation::save);
   const GroupActivity activity(*world_, fmt::format("the saving of checkpoint step {}", step));
   in_flight_ = std::make_unique<SaveInFlight>(*world_, file_group_, options_, step, std::move(state), training_state,
-                                              pool_, stage_bytes);
+                                              pool_, stage_bytes, remover_);
 }
 
 SaveReport Checkpointer::save(std::int64_t step, StateDict state, const std::string& training_state) {
@@ -122,11 +122,12 @@ SaveReport Checkpointer::finish_save() {
     if (const std::optional<SaveReport> report = continue_save()) return *report;
 }
 
-std::optional<Restored> Checkpointer::restore(StateDict& state, const std::string& from) {
+std::optional<Restored> Checkpointer::restore(StateDict& state, const std::string& from, const MatchRules& rules) {
   const activity::During restoring(activity::Operation::restore);
   const GroupActivity activity(*world_, fmt::format("the restoring of '{}'", from));
   world_->barrier();  // so that a rank that does not come is named before data travel
-  return from == "auto" ? restore_newest_sound(*world_, options_.directory, state) : restore_from(*world_, from, state);
+  if (from == "auto") return restore_newest_sound(*world_, options_.directory, state, rules);
+  return restore_from(*world_, from, state, rules);
 }
 
 }  // namespace shoal::checkpoint

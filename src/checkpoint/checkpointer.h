@@ -6,8 +6,11 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "checkpoint/fence.h"
+#include "checkpoint/match_rules.h"
+#include "checkpoint/remover.h"
 #include "checkpoint/save_point.h"
 #include "checkpoint/staging_pool.h"
 #include "comm/process_group.h"
@@ -48,8 +51,9 @@ struct SaveReport {
 struct Restored {
   std::filesystem::path path;
   std::int64_t step = 0;
-  int ranks = 0;               // that wrote it
-  std::string training_state;  // the JSON text given to save()
+  int ranks = 0;                   // that wrote it
+  std::string training_state;      // the JSON text given to save()
+  std::vector<std::string> notes;  // differences between its tensors and the state's that the rules allowed
 };
 
 // All calls are collective over `world` (host memory). An error on one rank is an error on all, with that rank named.
@@ -87,9 +91,9 @@ class Checkpointer {
   // `from`: "auto" = the newest complete and sound checkpoint of the directory, falling back loudly to older ones
   // (nothing there at all: nullopt; some there but none sound: CheckpointError); else the path of one checkpoint or
   // of a checkpoint directory, where damage is an error. Fills the regions of `state` for any number of ranks; names,
-  // shapes and dtypes must agree both ways, else CheckpointError that lists the differences. After an error the
-  // regions hold anything.
-  std::optional<Restored> restore(StateDict& state, const std::string& from);
+  // shapes and dtypes must agree both ways but for what `rules` allow, else CheckpointError that lists the differences.
+  // Ranks that hold the same elements read each a part of them. After an error the regions hold anything.
+  std::optional<Restored> restore(StateDict& state, const std::string& from, const MatchRules& rules = {});
 
  private:
   const Fence* fence() const { return options_.fence ? &*options_.fence : nullptr; }
@@ -99,6 +103,7 @@ class Checkpointer {
   CheckpointerOptions options_;
   FileGroup file_group_;
   StagingPool pool_;
+  Remover remover_;
   std::unique_ptr<SaveInFlight> in_flight_;
 };
 

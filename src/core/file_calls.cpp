@@ -20,6 +20,9 @@ int FileCalls::close(int descriptor) { return ::close(descriptor); }
 ssize_t FileCalls::pwrite(int descriptor, const void* data, std::size_t bytes, off_t offset) {
   return ::pwrite(descriptor, data, bytes, offset);
 }
+ssize_t FileCalls::pread(int descriptor, void* data, std::size_t bytes, off_t offset) {
+  return ::pread(descriptor, data, bytes, offset);
+}
 int FileCalls::ftruncate(int descriptor, off_t bytes) { return ::ftruncate(descriptor, bytes); }
 int FileCalls::fsync(int descriptor) { return ::fsync(descriptor); }
 int FileCalls::rename(const char* from, const char* to) { return std::rename(from, to); }

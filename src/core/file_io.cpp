@@ -125,7 +125,7 @@ std::int64_t InputFile::size() const { return size_or_fail(descriptor_.get(), pa
 void InputFile::read_at(std::int64_t offset, void* data, std::size_t bytes) const {
   char* to = static_cast<char*>(data);
   while (bytes > 0) {
-    const ssize_t got = ::pread(descriptor_.get(), to, bytes, offset);
+    const ssize_t got = file_calls().pread(descriptor_.get(), to, bytes, offset);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) fail("read", path_, errno);
     SHOAL_CHECK(got > 0, CheckpointError, "{} ends at byte {}, before all of its data: it is truncated", path_.string(),

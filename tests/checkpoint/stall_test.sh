@@ -16,8 +16,10 @@ expect() {
   timeout 30 "$@" 3 "$probe" ckpt "$point" "$rank" >/dev/null 2>errors.txt || status=$?
   local newest
   newest=$(basename "$(ls -d ckpt/step_???????? | tail -n 1)")
-  if [[ $status != 6 || $newest != "$found" ]] ||
-    ! grep -Eq "waited 0.7 s in the $phase; rank $rank on host .* did not come" errors.txt; then
+  if [[ $status != 6 || $newest != "$found" ]] || {
+    ! grep -Eq "waited 0.7 s in the $phase; rank $rank on host .* did not come" errors.txt &&
+    ! grep -Eq "rank $rank on host .* has got no further for 0.7 s in the $phase:" errors.txt
+  }; then
     echo "FAILED: point $point, rank $rank: exit code $status (wanted 6), found $newest (wanted $found), errors:"
     cat errors.txt
     failures=$((failures + 1))
