@@ -13,6 +13,7 @@
 #include "checkpoint/group_activity.h"
 #include "checkpoint/restore.h"
 #include "checkpoint/save_in_flight.h"
+#include "checkpoint/shard_layout.h"
 #include "core/activity.h"
 #include "core/check.h"
 #include "core/file_io.h"
@@ -90,6 +91,13 @@ void Checkpointer::start(std::int64_t step, StateDict state, const std::string& 
 SaveReport Checkpointer::save(std::int64_t step, StateDict state, const std::string& training_state) {
   start(step, std::move(state), training_state, 0);
   return finish_save();
+}
+
+void Checkpointer::prepare_saves(const StateDict& state) {
+  std::int64_t bytes = 0;
+  for (const RegionRow& row : table_of(state)) bytes += bytes_of(row, state);
+  const std::int64_t needed = (bytes + kChunkBytes - 1) / kChunkBytes * kChunkBytes;
+  pool_.reserve(std::min(needed, options_.stage_bytes / kChunkBytes * kChunkBytes));
 }
 
 void Checkpointer::start_save(std::int64_t step, StateDict state, const std::string& training_state) {

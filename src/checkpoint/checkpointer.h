@@ -65,6 +65,8 @@ class Checkpointer {
   Checkpointer(const Checkpointer&) = delete;
   Checkpointer& operator=(const Checkpointer&) = delete;
 
+  int files() const { return file_group_.files; }  // of a checkpoint
+
   // With a fence: from here on older attempts on the directory are superseded. To be called before anything is
   // restored, so that what is found there stays. SupersededError where a newer attempt was faster.
   void enter();
@@ -77,10 +79,14 @@ class Checkpointer {
   // another save is in flight.
   SaveReport save(std::int64_t step, StateDict state, const std::string& training_state);
 
-  // The same while the caller goes on. Buffers have been copied when this returns; whatever else `state` refers to must
-  // not change before await_copies() has returned. Then, whenever all ranks are save_idle(), which they tell each other
-  // by means of their own, all call continue_save(), until it returns the report. One save is in flight at a time.
-  // Errors as of save(), from any of these calls; after one, no save is in flight.
+  // Makes what start_save() needs of host memory for this rank's part of `state` ahead and in the background, as far as
+  // stage_bytes allows: before the first step. Not while a save is in flight. Not collective.
+  void prepare_saves(const StateDict& state);
+
+  // As save() while the caller goes on. Buffers have been copied when this returns; whatever else `state` refers to
+  // must not change before await_copies() has returned. Then, whenever all ranks are save_idle(), which they tell each
+  // other by means of their own, all call continue_save(), until it returns the report. One save is in flight at a
+  // time. Errors as of save(), from any of these calls; after one, no save is in flight.
   void start_save(std::int64_t step, StateDict state, const std::string& training_state);
   bool saving() const { return in_flight_ != nullptr; }  // the same on every rank
   void await_copies();                                   // not collective

@@ -19,6 +19,7 @@ class FileCalls {
   virtual ssize_t pread(int descriptor, void* data, std::size_t bytes, off_t offset);
   virtual int ftruncate(int descriptor, off_t bytes);
   virtual int fsync(int descriptor);
+  virtual int sync_file_range(int descriptor, off_t offset, off_t bytes, unsigned flags);
   virtual int rename(const char* from, const char* to);
   virtual int mkdir(const char* path, mode_t mode);
   virtual int unlink(const char* path);

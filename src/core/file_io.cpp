@@ -105,6 +105,11 @@ void OutputFile::resize(std::int64_t bytes) {
   if (file_calls().ftruncate(descriptor_.get(), bytes) != 0) fail("write", path_, errno);
 }
 
+void OutputFile::write_back() {
+  static_cast<void>(
+      file_calls().sync_file_range(descriptor_.get(), 0, 0, SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE));
+}
+
 void OutputFile::sync() {
   if (file_calls().fsync(descriptor_.get()) != 0) fail("write to the disk", path_, errno);
 }

@@ -30,5 +30,6 @@ expect 0 0 "saving of checkpoint step 20: rank 0 makes its directory" step_00000
 expect 3 2 "saving of checkpoint step 20: every rank writes its file" step_00000010 "$@"           # shard_half_written
 expect 7 0 "saving of checkpoint step 20: rank 0 commits it and tidies up" step_00000010 "$@"      # committed
 expect 11 0 "saving of checkpoint step 20: rank 0 commits it and tidies up" step_00000020 "$@"     # latest_staged
+expect read 2 "restoring of 'auto': every rank reads its part" step_00000020 "$@"
 expect restore 1 "restoring of 'auto'" step_00000020 "$@"
 exit $((failures > 0))
