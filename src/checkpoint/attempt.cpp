@@ -1,6 +1,7 @@
 #include "checkpoint/attempt.h"
 
 #include <algorithm>
+#include <map>
 #include <system_error>
 
 #include "checkpoint/catalog.h"
@@ -55,10 +56,26 @@ void point_latest_at(const fs::path& checkpoint, const Fence* fence, const SaveO
   pass(observer, SavePoint::latest_replaced);
 }
 
-void prune(std::vector<CatalogEntry> newest_first, const Retention& retention, const Fence* fence,
+// The sound ones, so far as that decides what goes: a manifest takes milliseconds, and of those that stay for ever
+// there are more and more.
+std::vector<CatalogEntry> find_sound(const std::vector<CatalogEntry>& newest_first, const Retention& retention) {
+  std::map<std::int64_t, int> of_step;
+  for (const CatalogEntry& entry : newest_first) ++of_step[entry.step];
+  std::vector<CatalogEntry> sound;
+  int newest = 0;
+  for (const CatalogEntry& entry : newest_first) {
+    const bool only_one = of_step[entry.step] == 1;
+    const bool stays_anyway = newest >= retention.keep && only_one && is_for_ever(entry.step, retention);
+    if (!stays_anyway && !is_sound(entry.path)) continue;
+    sound.push_back(entry);
+    newest += only_one ? 1 : 0;
+  }
+  return sound;
+}
+
+void prune(const std::vector<CatalogEntry>& newest_first, const Retention& retention, const Fence* fence,
            const SaveObserver& observer, const Remove& remove) {
-  std::erase_if(newest_first, [](const CatalogEntry& entry) { return !is_sound(entry.path); });
-  for (const CatalogEntry& entry : superfluous(newest_first, retention))
+  for (const CatalogEntry& entry : superfluous(find_sound(newest_first, retention), retention))
     remove_checkpoint(entry.path, fence, observer, 0, remove);
 }
 
