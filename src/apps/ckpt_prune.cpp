@@ -1,6 +1,7 @@
 #include "checkpoint/prune.h"
 
 #include <boost/program_options/value_semantic.hpp>
+#include <nlohmann/json.hpp>
 
 #include "apps/ckpt_options.h"
 #include "apps/ckpt_text.h"
@@ -39,6 +40,27 @@ void print_report(const checkpoint::PruneReport& report, bool dry_run) {
               report.verified.string());
 }
 
+const char* fate_name(Fate fate) {
+  switch (fate) {
+    case Fate::kept: return "kept";
+    case Fate::removed: return "removed";
+    case Fate::left: return "left";
+  }
+  return "";
+}
+
+void print_json(const checkpoint::PruneReport& report, bool dry_run) {
+  nlohmann::ordered_json json{{"dry_run", dry_run}, {"verified", report.verified.string()}};
+  json["checkpoints"] = nlohmann::ordered_json::array();
+  for (const checkpoint::PrunedCheckpoint& entry : report.checkpoints)
+    json["checkpoints"].push_back({{"path", entry.path.string()},
+                                   {"step", entry.step},
+                                   {"bytes", entry.bytes},
+                                   {"fate", fate_name(entry.fate)},
+                                   {"reason", entry.reason}});
+  log::print_result(json.dump(2));
+}
+
 checkpoint::PruneOptions options_from(const po::variables_map& values) {
   SHOAL_CHECK(values.count("keep") || values.count("keep-every"), OptionError,
               "shoal ckpt prune: give --keep N, the newest to keep, or --keep-every K, or both");
@@ -61,18 +83,19 @@ ExitCode ckpt_prune(const std::vector<std::string>& arguments) {
   po::options_description described;
   described.add_options()("keep", po::value<int>()->value_name("N"), "keep the newest N sound checkpoints (1)")(
       "keep-every", po::value<std::int64_t>()->value_name("K"), "keep those, too, whose step is a multiple of K")(
-      "dry-run", "only tell what would go");
+      "dry-run", "only tell what would go")("json", "print JSON");
   add_workers_option(described);
   po::variables_map values;
   const CkptUsage usage{
-      "prune", "DIR [--keep N] [--keep-every K] [--dry-run] [--workers N]",
+      "prune", "DIR [--keep N] [--keep-every K] [--dry-run] [--workers N] [--json]",
       "Deletes old checkpoints of a directory, once one that stays was read and verified. Damaged ones and what a\n"
       "running job is writing are left alone; where a new attempt of the job begins meanwhile, it stops (exit code "
       "22).",
       "shoal ckpt prune checkpoints/mnist --keep 3 --keep-every 1000 --dry-run"};
   if (!parse_ckpt_options(usage, described, arguments, values)) return ExitCode::ok;
   const checkpoint::PruneOptions options = options_from(values);
-  print_report(checkpoint::prune_checkpoints(options), options.dry_run);
+  const checkpoint::PruneReport report = checkpoint::prune_checkpoints(options);
+  values.count("json") ? print_json(report, options.dry_run) : print_report(report, options.dry_run);
   return ExitCode::ok;
 }
 

@@ -11,6 +11,7 @@
 #include "apps/train_options.h"
 #include "apps/train_placement.h"
 #include "apps/train_setup.h"
+#include "checkpoint/catalog.h"
 #include "comm/mpi_process_group.h"
 #include "core/activity.h"
 #include "core/logging.h"
@@ -24,6 +25,7 @@
 #include "train/agreement.h"
 #include "train/device.h"
 #include "train/finish.h"
+#include "train/lustre_stripes.h"
 #include "train/trainer.h"
 
 namespace shoal::apps {
@@ -72,6 +74,15 @@ void announce(const train::TrainParts& parts, const TrainOptions& options, const
   if (options.run.dry_run) log::result("dry run: everything is in order; nothing was trained or written");
 }
 
+// Before the first file is made.
+void hint_stripes(const train::TrainParts& parts, const TrainOptions& options,
+                  const checkpoint::Checkpointer& checkpointer) {
+  const double file_bytes = static_cast<double>(checkpoint_bytes(parts)) / checkpointer.files();
+  if (parts.world.rank() != 0 || !checkpoint::list_checkpoints(options.checkpoint.directory).empty()) return;
+  const std::string told = train::set_stripes(options.checkpoint.directory, file_bytes);
+  if (!told.empty()) log::info("{}", told);
+}
+
 void write_trace(fsdp::FullyShardedModule& sharded, const std::filesystem::path& path) {
   std::vector<StepTimes> steps;
   train::run_agreeing([&] { steps = fsdp::write_trace(sharded, path.string()); });
@@ -81,11 +92,12 @@ void write_trace(fsdp::FullyShardedModule& sharded, const std::filesystem::path&
 ExitCode train_and_save(const train::TrainParts& parts, const TrainOptions& options, const train::BatchPlan& plan,
                         train::JobRun& job) {
   const auto checkpointer = open_checkpoints(parts.world, options, parts.device, job.fence());
+  if (checkpointer) hint_stripes(parts, options, *checkpointer);
   train::Trainer trainer(parts, options, plan, checkpointer.get(), job.hooks(checkpoint_bytes(parts)));
   trainer.restore();
   job.going_on_from(trainer.progress().step, trainer.last_step());
   if (trainer.last_checkpoint().empty() && !options.model.init_from.empty())
-    load_initial_weights(parts.world, parts.sharded, options.model);
+    load_initial_weights(parts.world, parts.sharded, options);
   const train::Outcome outcome = trainer.run();
   if (parts.trace != nullptr) write_trace(parts.sharded, options.run.trace);
   if (outcome == train::Outcome::finished && train::writes_output(options))

@@ -219,6 +219,13 @@ po::options_description checkpoint_options(TrainOptions& o) {
       ("save-at-start", po::bool_switch(&o.checkpoint.save_at_start),
        "a first checkpoint before the first step, which shows at once whether saving works")                         //
       ("resume", value(o.checkpoint.resume, "WHAT"), "auto (the newest, if there is one), never, or a path (auto)")  //
+      ("allow-missing", po::value(&o.checkpoint.allow_missing)->value_name("GLOB")->composing(),
+       "parameters that --resume's or --init-from's file may lack, which keep their initial values; several times")  //
+      ("allow-extra", po::value(&o.checkpoint.allow_extra)->value_name("GLOB")->composing(),
+       "parameters of that file that the model may lack; several times")  //
+      ("rename", po::value(&o.checkpoint.rename)->value_name("OLD=NEW")->composing(),
+       "parameters of that file have another name in the model; '*' or '**' in both: for all that fit; several "
+       "times")  //
       ("output", path_value(o.checkpoint.output),
        "the weights in one file at the end, FILE.h5 or FILE.pt (CHECKPOINT_DIR/MODEL.h5); none: not written");
   return d;

@@ -179,7 +179,8 @@ std::unique_ptr<fsdp::FullyShardedModule> shard(const BuiltModel& built, comm::D
   how.device = device;
   how.trace = trace;
   how.deferred_init = built.deferred.get();
-  how.skip_init = built.deferred && !options.model.init_from.empty();  // a checkpoint's or that file's are to come
+  // A checkpoint's or that file's are to come, and nothing is missing there.
+  how.skip_init = built.deferred && !options.model.init_from.empty() && options.checkpoint.allow_missing.empty();
   train::run_agreeing([&] {
     sharded = fsdp::fully_shard(built.model->module(), mesh, *fsdp::parse_wrap_policy(options.sharding.wrap), how);
   });
@@ -245,11 +246,13 @@ train::JobFacts job_facts() {
   return facts;
 }
 
-void load_initial_weights(comm::ProcessGroup& world, fsdp::FullyShardedModule& sharded,
-                          const train::ModelSource& source) {
+void load_initial_weights(comm::ProcessGroup& world, fsdp::FullyShardedModule& sharded, const TrainOptions& options) {
+  const train::ModelSource& source = options.model;
   train::run_agreeing([&] {
     StateDict state = sharded.state_dict();
-    const auto report = checkpoint::load_weights(world, source.init_from, state, {.rank0_reads = source.rank0_reads});
+    const auto report =
+        checkpoint::load_weights(world, source.init_from, state,
+                                 {.rank0_reads = source.rank0_reads, .rules = train::match_rules(options.checkpoint)});
     state.loaded();
     log::info("initial weights from {}: {}", source.init_from.string(), report.text());
   });

@@ -69,6 +69,6 @@ train::JobFacts job_facts();
 
 // The weights of --init-from.
 void load_initial_weights(comm::ProcessGroup& world, fsdp::FullyShardedModule& sharded,
-                          const train::ModelSource& source);
+                          const train::TrainOptions& options);
 
 }  // namespace shoal::apps

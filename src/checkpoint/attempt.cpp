@@ -1,6 +1,7 @@
 #include "checkpoint/attempt.h"
 
 #include <algorithm>
+#include <map>
 #include <system_error>
 
 #include "checkpoint/catalog.h"
@@ -55,10 +56,27 @@ void point_latest_at(const fs::path& checkpoint, const Fence* fence, const SaveO
   pass(observer, SavePoint::latest_replaced);
 }
 
-void prune(std::vector<CatalogEntry> newest_first, const Retention& retention, const Fence* fence,
-           const SaveObserver& observer) {
-  std::erase_if(newest_first, [](const CatalogEntry& entry) { return !is_sound(entry.path); });
-  for (const CatalogEntry& entry : superfluous(newest_first, retention)) remove_checkpoint(entry.path, fence, observer);
+// The sound ones, so far as that decides what goes: a manifest takes milliseconds, and of those that stay for ever
+// there are more and more.
+std::vector<CatalogEntry> find_sound(const std::vector<CatalogEntry>& newest_first, const Retention& retention) {
+  std::map<std::int64_t, int> of_step;
+  for (const CatalogEntry& entry : newest_first) ++of_step[entry.step];
+  std::vector<CatalogEntry> sound;
+  int newest = 0;
+  for (const CatalogEntry& entry : newest_first) {
+    const bool only_one = of_step[entry.step] == 1;
+    const bool stays_anyway = newest >= retention.keep && only_one && is_for_ever(entry.step, retention);
+    if (!stays_anyway && !is_sound(entry.path)) continue;
+    sound.push_back(entry);
+    newest += only_one ? 1 : 0;
+  }
+  return sound;
+}
+
+void prune(const std::vector<CatalogEntry>& newest_first, const Retention& retention, const Fence* fence,
+           const SaveObserver& observer, const Remove& remove) {
+  for (const CatalogEntry& entry : superfluous(find_sound(newest_first, retention), retention))
+    remove_checkpoint(entry.path, fence, observer, 0, remove);
 }
 
 // The commit itself. The one that a newer attempt has fenced off fails in its second rename, since its directory is
@@ -85,7 +103,8 @@ void give_name(const Attempt& attempt, const fs::path& final_path, const SaveObs
 
 // The fence is asked once more when the checkpoint has no name any longer: this process may have been stopped since it
 // asked, for as long as a newer attempt needs to use that name.
-void remove_checkpoint(const fs::path& path, const Fence* fence, const SaveObserver& observer, std::uint64_t number) {
+void remove_checkpoint(const fs::path& path, const Fence* fence, const SaveObserver& observer, std::uint64_t number,
+                       const Remove& remove) {
   ask(fence);
   pass(observer, SavePoint::removal_allowed);
   const auto name = parse_step_directory_name(path.filename().string());
@@ -102,7 +121,7 @@ void remove_checkpoint(const fs::path& path, const Fence* fence, const SaveObser
     put_back(aside, path);
     throw;
   }
-  remove_tree(aside);
+  remove(aside);
 }
 
 bool is_sound(const fs::path& path) {
@@ -151,7 +170,8 @@ fs::path commit(const Attempt& attempt, const Manifest& manifest, const SaveObse
   return final_path;
 }
 
-void tidy_up(const fs::path& directory, const Retention& retention, const Fence* fence, const SaveObserver& observer) {
+void tidy_up(const fs::path& directory, const Retention& retention, const Fence* fence, const SaveObserver& observer,
+             const Remove& remove) {
   ask(fence);
   const auto problem_of = [&](const auto& task) -> std::string {
     try {
@@ -169,7 +189,7 @@ void tidy_up(const fs::path& directory, const Retention& retention, const Fence*
   // Without room for it the old one goes, before what it names does.
   if (!latest_problem.empty()) static_cast<void>(try_remove(directory / kLatestName));
   const std::string prune_problem =
-      problem_of([&](const std::vector<CatalogEntry>& entries) { prune(entries, retention, fence, observer); });
+      problem_of([&](const std::vector<CatalogEntry>& entries) { prune(entries, retention, fence, observer, remove); });
   if (!latest_problem.empty()) latest_problem = problem_of(point_latest);  // now there may be room
   for (const std::string& problem : {latest_problem, prune_problem})
     if (!problem.empty())

@@ -15,11 +15,13 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 
 #include "checkpoint/fence.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/retention.h"
 #include "checkpoint/save_point.h"
+#include "core/file_io.h"
 
 namespace shoal::checkpoint {
 
@@ -39,10 +41,13 @@ Attempt begin_attempt(const std::filesystem::path& directory, std::int64_t step,
 // Checks the files' sizes against the manifest's and makes the attempt the checkpoint of its step. Returns its path.
 std::filesystem::path commit(const Attempt& attempt, const Manifest& manifest, const SaveObserver& observer = {});
 
+// Deletes a directory whose name says that nobody reads it any more, now or later.
+using Remove = std::function<void(const std::filesystem::path&)>;
+
 // Never throws away the last sound checkpoint, nor one that it cannot read. What cannot be removed is a warning: the
 // new checkpoint is safe all the same.
 void tidy_up(const std::filesystem::path& directory, const Retention& retention, const Fence* fence = nullptr,
-             const SaveObserver& observer = {});
+             const SaveObserver& observer = {}, const Remove& remove = remove_tree);
 
 // COMMIT, the manifest and the sizes of the files are as they should be. No byte of a tensor is read.
 bool is_sound(const std::filesystem::path& checkpoint);
@@ -51,7 +56,7 @@ bool is_sound(const std::filesystem::path& checkpoint);
 // asked before that and once more after it, when the checkpoint gets its name back if a newer attempt has come. So it
 // does where `number` (directory_number(), 0: any) shows that a save has given the name to another one: IoError.
 void remove_checkpoint(const std::filesystem::path& checkpoint, const Fence* fence, const SaveObserver& observer = {},
-                       std::uint64_t number = 0);
+                       std::uint64_t number = 0, const Remove& remove = remove_tree);
 
 // After an error: removes what there is of the attempt. Does not throw; what stays is swept by the next save.
 void abandon(const Attempt& attempt) noexcept;

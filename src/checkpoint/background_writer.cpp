@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "core/activity.h"
+#include "core/crc32c.h"
 
 namespace shoal::checkpoint {
 namespace {
@@ -58,7 +59,7 @@ void BackgroundWriter::write_all() {
 
 void BackgroundWriter::write_straight() {
   const std::byte* data = region(next_).data + next_offset_;
-  const auto bytes = static_cast<std::size_t>(std::min(kChunkBytes, output_.regions()[next_].bytes - next_offset_));
+  const auto bytes = static_cast<std::size_t>(std::min(kCacheBytes, output_.regions()[next_].bytes - next_offset_));
   // The checksum is taken of the bytes as they are written, while they are in the cache.
   output_.add_to_checksum(next_, data, bytes);
   output_.write(next_, next_offset_, data, bytes);
@@ -127,6 +128,11 @@ void BackgroundWriter::wait_for(const std::atomic<bool>& flag) {
 }
 
 void BackgroundWriter::wait_copied() { wait_for(copied_); }
+
+bool BackgroundWriter::done_within(std::chrono::milliseconds limit) {
+  std::unique_lock lock(mutex_);
+  return changed_.wait_for(lock, limit, [&] { return done_.load(); });
+}
 
 const ShardOutput& BackgroundWriter::finish() {
   wait_for(done_);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -35,6 +36,8 @@ class BackgroundWriter {
 
   void wait_copied();  // or until the writing failed, of which finish() tells
   bool done() const { return done_; }
+  bool done_within(std::chrono::milliseconds limit);
+  std::int64_t moves() const { return moves_; }  // grows while it gets on
   // Waits; throws what the writing threw. The output is finished then.
   const ShardOutput& finish();
   double seconds() const { return seconds_; }  // that it took, once it is done

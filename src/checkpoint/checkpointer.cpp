@@ -13,6 +13,7 @@
 #include "checkpoint/group_activity.h"
 #include "checkpoint/restore.h"
 #include "checkpoint/save_in_flight.h"
+#include "checkpoint/shard_layout.h"
 #include "core/activity.h"
 #include "core/check.h"
 #include "core/file_io.h"
@@ -84,12 +85,19 @@ void Checkpointer::start(std::int64_t step, StateDict state, const std::string& 
   const activity::During during(activity::Operation::save);
   const GroupActivity activity(*world_, fmt::format("the saving of checkpoint step {}", step));
   in_flight_ = std::make_unique<SaveInFlight>(*world_, file_group_, options_, step, std::move(state), training_state,
-                                              pool_, stage_bytes);
+                                              pool_, stage_bytes, remover_);
 }
 
 SaveReport Checkpointer::save(std::int64_t step, StateDict state, const std::string& training_state) {
   start(step, std::move(state), training_state, 0);
   return finish_save();
+}
+
+void Checkpointer::prepare_saves(const StateDict& state) {
+  std::int64_t bytes = 0;
+  for (const RegionRow& row : table_of(state)) bytes += bytes_of(row, state);
+  const std::int64_t needed = (bytes + kChunkBytes - 1) / kChunkBytes * kChunkBytes;
+  pool_.reserve(std::min(needed, options_.stage_bytes / kChunkBytes * kChunkBytes));
 }
 
 void Checkpointer::start_save(std::int64_t step, StateDict state, const std::string& training_state) {
@@ -122,11 +130,12 @@ SaveReport Checkpointer::finish_save() {
     if (const std::optional<SaveReport> report = continue_save()) return *report;
 }
 
-std::optional<Restored> Checkpointer::restore(StateDict& state, const std::string& from) {
+std::optional<Restored> Checkpointer::restore(StateDict& state, const std::string& from, const MatchRules& rules) {
   const activity::During restoring(activity::Operation::restore);
   const GroupActivity activity(*world_, fmt::format("the restoring of '{}'", from));
   world_->barrier();  // so that a rank that does not come is named before data travel
-  return from == "auto" ? restore_newest_sound(*world_, options_.directory, state) : restore_from(*world_, from, state);
+  if (from == "auto") return restore_newest_sound(*world_, options_.directory, state, rules);
+  return restore_from(*world_, from, state, rules);
 }
 
 }  // namespace shoal::checkpoint

@@ -6,8 +6,11 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "checkpoint/fence.h"
+#include "checkpoint/match_rules.h"
+#include "checkpoint/remover.h"
 #include "checkpoint/save_point.h"
 #include "checkpoint/staging_pool.h"
 #include "comm/process_group.h"
@@ -48,8 +51,9 @@ struct SaveReport {
 struct Restored {
   std::filesystem::path path;
   std::int64_t step = 0;
-  int ranks = 0;               // that wrote it
-  std::string training_state;  // the JSON text given to save()
+  int ranks = 0;                   // that wrote it
+  std::string training_state;      // the JSON text given to save()
+  std::vector<std::string> notes;  // differences between its tensors and the state's that the rules allowed
 };
 
 // All calls are collective over `world` (host memory). An error on one rank is an error on all, with that rank named.
@@ -60,6 +64,8 @@ class Checkpointer {
   ~Checkpointer();  // gives up a save in flight
   Checkpointer(const Checkpointer&) = delete;
   Checkpointer& operator=(const Checkpointer&) = delete;
+
+  int files() const { return file_group_.files; }  // of a checkpoint
 
   // With a fence: from here on older attempts on the directory are superseded. To be called before anything is
   // restored, so that what is found there stays. SupersededError where a newer attempt was faster.
@@ -73,10 +79,14 @@ class Checkpointer {
   // another save is in flight.
   SaveReport save(std::int64_t step, StateDict state, const std::string& training_state);
 
-  // The same while the caller goes on. Buffers have been copied when this returns; whatever else `state` refers to must
-  // not change before await_copies() has returned. Then, whenever all ranks are save_idle(), which they tell each other
-  // by means of their own, all call continue_save(), until it returns the report. One save is in flight at a time.
-  // Errors as of save(), from any of these calls; after one, no save is in flight.
+  // Makes what start_save() needs of host memory for this rank's part of `state` ahead and in the background, as far as
+  // stage_bytes allows: before the first step. Not while a save is in flight. Not collective.
+  void prepare_saves(const StateDict& state);
+
+  // As save() while the caller goes on. Buffers have been copied when this returns; whatever else `state` refers to
+  // must not change before await_copies() has returned. Then, whenever all ranks are save_idle(), which they tell each
+  // other by means of their own, all call continue_save(), until it returns the report. One save is in flight at a
+  // time. Errors as of save(), from any of these calls; after one, no save is in flight.
   void start_save(std::int64_t step, StateDict state, const std::string& training_state);
   bool saving() const { return in_flight_ != nullptr; }  // the same on every rank
   void await_copies();                                   // not collective
@@ -87,9 +97,9 @@ class Checkpointer {
   // `from`: "auto" = the newest complete and sound checkpoint of the directory, falling back loudly to older ones
   // (nothing there at all: nullopt; some there but none sound: CheckpointError); else the path of one checkpoint or
   // of a checkpoint directory, where damage is an error. Fills the regions of `state` for any number of ranks; names,
-  // shapes and dtypes must agree both ways, else CheckpointError that lists the differences. After an error the
-  // regions hold anything.
-  std::optional<Restored> restore(StateDict& state, const std::string& from);
+  // shapes and dtypes must agree both ways but for what `rules` allow, else CheckpointError that lists the differences.
+  // Ranks that hold the same elements read each a part of them. After an error the regions hold anything.
+  std::optional<Restored> restore(StateDict& state, const std::string& from, const MatchRules& rules = {});
 
  private:
   const Fence* fence() const { return options_.fence ? &*options_.fence : nullptr; }
@@ -99,6 +109,7 @@ class Checkpointer {
   CheckpointerOptions options_;
   FileGroup file_group_;
   StagingPool pool_;
+  Remover remover_;
   std::unique_ptr<SaveInFlight> in_flight_;
 };
 

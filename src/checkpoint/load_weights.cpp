@@ -22,15 +22,22 @@ namespace shoal::checkpoint {
 namespace fs = std::filesystem;
 namespace {
 
+std::vector<TensorSpec> renamed(std::vector<TensorSpec> file, const MatchRules& rules) {
+  for (TensorSpec& spec : file) spec.name = rules.renamed(spec.name);
+  return file;
+}
+
 // A file that was opened and compared with the model.
 class Source {
  public:
-  Source(const fs::path& path, const StateDict& state)
+  Source(const fs::path& path, const StateDict& state, const MatchRules& rules)
       : file_(WeightsFile::open(path)),
-        match_(match_weights(file_->tensors(), file_->others(), state, file_->path().string())) {}
+        match_(match_weights(renamed(file_->tensors(), rules), file_->others(), state, file_->path().string(), rules)) {
+  }
 
   const WeightsFile& file() const { return *file_; }
   const WeightsMatch& match() const { return match_; }
+  bool has(std::size_t tensor) const { return match_.source[tensor] != kNoSource; }
   DType dtype(std::size_t tensor) const { return file_->tensors()[match_.source[tensor]].dtype; }
 
   // Elements [begin, begin + count) of the state's tensor `tensor`, in the file's type. Returns the bytes read.
@@ -119,11 +126,12 @@ LoadWeightsReport report_of(const Source& source, const StateDict& state) {
 }
 
 // Collective over `world`. Rank 0 looks first: if the file is no good, the others need not look.
-Source open_everywhere(comm::ProcessGroup& world, const fs::path& path, const StateDict& state) {
+Source open_everywhere(comm::ProcessGroup& world, const fs::path& path, const StateDict& state,
+                       const MatchRules& rules) {
   std::optional<Source> source;
-  const std::string wanted = run_on_root(world, [&] { return source.emplace(path, state).fingerprint(); });
+  const std::string wanted = run_on_root(world, [&] { return source.emplace(path, state, rules).fingerprint(); });
   const std::vector<std::string> seen = run_everywhere(world, [&] {
-    if (!source) source.emplace(path, state);
+    if (!source) source.emplace(path, state, rules);
     return source->fingerprint();
   });
   const auto other = std::find_if(seen.begin(), seen.end(), [&](const std::string& s) { return s != wanted; });
@@ -135,31 +143,36 @@ Source open_everywhere(comm::ProcessGroup& world, const fs::path& path, const St
 }
 
 // Collective over `world`.
-LoadWeightsReport read_everywhere(comm::ProcessGroup& world, const fs::path& path, StateDict& state) {
-  Source source = open_everywhere(world, path, state);
+LoadWeightsReport read_everywhere(comm::ProcessGroup& world, const fs::path& path, StateDict& state,
+                                  const MatchRules& rules) {
+  Source source = open_everywhere(world, path, state, rules);
   LoadWeightsReport report = report_of(source, state);
   const std::vector<std::string> bytes = run_everywhere(world, [&] {
     std::int64_t read = 0;
     std::vector<std::byte> buffer;
-    for (std::size_t i = 0; i < state.tensors.size(); ++i) read += read_held(source, i, state.tensors[i], buffer);
+    for (std::size_t i = 0; i < state.tensors.size(); ++i)
+      if (source.has(i)) read += read_held(source, i, state.tensors[i], buffer);
     return std::to_string(read);
   });
   for (const std::string& read : bytes) report.bytes_read += std::stoll(read);
   return report;
 }
 
+constexpr char kMissing = '-';
+
 // What the others need to know of rank 0's file: path, format, the tensors' types and the notes, a line each.
 std::string format_plan(const Source& source, const StateDict& state) {
   const LoadWeightsReport report = report_of(source, state);
   std::string types;
   for (std::size_t i = 0; i < state.tensors.size(); ++i)
-    types += static_cast<char>('a' + static_cast<int>(source.dtype(i)));
+    types += source.has(i) ? static_cast<char>('a' + static_cast<int>(source.dtype(i))) : kMissing;
   return fmt::format("{}\n{}\n{}\n{}", report.path.string(), report.format, types, fmt::join(report.notes, "\n"));
 }
 
 struct Plan {
   LoadWeightsReport report;
   std::string types;
+  bool has(std::size_t tensor) const { return types.at(tensor) != kMissing; }
   DType dtype(std::size_t tensor) const { return static_cast<DType>(types.at(tensor) - 'a'); }
 };
 
@@ -187,12 +200,14 @@ void keep_held(const ShardedTensor& tensor, Range chunk, const std::string& byte
 }
 
 // Collective over `world`.
-LoadWeightsReport read_on_root(comm::ProcessGroup& world, const fs::path& path, StateDict& state) {
+LoadWeightsReport read_on_root(comm::ProcessGroup& world, const fs::path& path, StateDict& state,
+                               const MatchRules& rules) {
   std::optional<Source> source;
-  const std::string text = run_on_root(world, [&] { return format_plan(source.emplace(path, state), state); });
+  const std::string text = run_on_root(world, [&] { return format_plan(source.emplace(path, state, rules), state); });
   Plan plan = parse_plan(text, state);
   std::int64_t read = 0;
   for (std::size_t i = 0; i < state.tensors.size(); ++i) {
+    if (!plan.has(i)) continue;
     const DType dtype = plan.dtype(i);
     for_each_chunk({0, state.tensors[i].spec.numel()}, dtype, [&](Range chunk) {
       const std::string bytes = run_on_root(world, [&] {
@@ -221,8 +236,8 @@ LoadWeightsReport load_weights(comm::ProcessGroup& world, const fs::path& source
                                const LoadWeightsOptions& options) {
   const Timer timer;
   const activity::During loading(activity::Operation::restore);
-  LoadWeightsReport report =
-      options.rank0_reads ? read_on_root(world, source, state) : read_everywhere(world, source, state);
+  LoadWeightsReport report = options.rank0_reads ? read_on_root(world, source, state, options.rules)
+                                                 : read_everywhere(world, source, state, options.rules);
   report.seconds = timer.seconds();
   return report;
 }

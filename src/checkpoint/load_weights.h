@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/match_rules.h"
 #include "comm/process_group.h"
 #include "shard/state_dict.h"
 
@@ -15,6 +16,7 @@ struct LoadWeightsOptions {
   // World rank 0 alone opens the file and broadcasts it piece by piece: for a file that only rank 0 sees, and for file
   // systems that many readers slow down.
   bool rank0_reads = false;
+  MatchRules rules;
 };
 
 // The same on every rank.
@@ -32,7 +34,8 @@ struct LoadWeightsReport {
 // Collective over `world` (host memory). Fills every region of `state`, whose tensors are "model/…" alone and the same
 // on every rank; the caller then calls state.loaded(). Element types are converted (fp64, fp32, fp16, bf16 among each
 // other). A rank needs memory for one piece of a few MiB beside the regions; a file without conversion is read
-// straight into them. weights_file.h says what may be read, weights_match.h how names are compared.
+// straight into them. weights_file.h says what may be read, weights_match.h how names are compared. What
+// options.rules let the file lack keeps its values.
 // Where it fails, all ranks throw the same: IoError, or CheckpointError for a damaged file, the file of another model,
 // tensors that the model ties and that differ in the file, and ranks that see different files at `source`. The regions
 // are undefined then.

@@ -1,18 +1,20 @@
 #include "checkpoint/restore.h"
 
-#include <fmt/ranges.h>
-
-#include <algorithm>
 #include <cstring>
-#include <map>
+#include <memory>
+#include <span>
 #include <sstream>
 
 #include "checkpoint/agreement.h"
 #include "checkpoint/catalog.h"
 #include "checkpoint/file_names.h"
+#include "checkpoint/match_tensors.h"
+#include "checkpoint/placed_elements.h"
+#include "checkpoint/replicas.h"
 #include "checkpoint/shard_reader.h"
 #include "checkpoint/whole_tensors.h"
 #include "core/check.h"
+#include "core/crc32c.h"
 #include "core/file_io.h"
 #include "core/logging.h"
 #include "shard/shard_layout.h"
@@ -20,49 +22,6 @@
 namespace shoal::checkpoint {
 namespace fs = std::filesystem;
 namespace {
-
-// No damage: every older checkpoint would say the same, so there is nothing to fall back to.
-class ModelMismatch final : public CheckpointError {
- public:
-  using CheckpointError::CheckpointError;
-};
-
-[[noreturn]] void fail_differences(const std::vector<std::string>& differences, const std::string& where) {
-  constexpr std::size_t kShown = 10;
-  const auto shown_end = differences.begin() + static_cast<std::ptrdiff_t>(std::min(differences.size(), kShown));
-  std::string text = fmt::format("{}", fmt::join(differences.begin(), shown_end, "; "));
-  if (differences.size() > kShown) text += fmt::format("; and {} more", differences.size() - kShown);
-  throw ModelMismatch("{} is the checkpoint of another model or optimizer: {}", where, text);
-}
-
-std::string describe(const TensorSpec& spec) {
-  return fmt::format("{} [{}]", name_of(spec.dtype), fmt::join(spec.shape, ", "));
-}
-
-// The tensor of `state` for each of the manifest. CheckpointError that lists what differs.
-std::vector<ShardedTensor*> match_tensors(const Manifest& manifest, StateDict& state, const std::string& where) {
-  std::map<std::string, ShardedTensor*> wanted;
-  for (ShardedTensor& tensor : state.tensors) wanted[tensor.spec.name] = &tensor;
-  std::vector<ShardedTensor*> matched;
-  std::vector<std::string> differences;
-  for (const auto& [spec, rule] : manifest.tensors) {
-    const auto found = wanted.find(spec.name);
-    matched.push_back(found == wanted.end() ? nullptr : found->second);
-    if (found == wanted.end()) {
-      differences.push_back(fmt::format("'{}' is in the checkpoint but not in the model", spec.name));
-      continue;
-    }
-    const TensorSpec& own = found->second->spec;
-    if (!(own == spec))
-      differences.push_back(
-          fmt::format("'{}' is {} in the checkpoint and {} in the model", spec.name, describe(spec), describe(own)));
-    wanted.erase(found);
-  }
-  for (const auto& [name, tensor] : wanted)
-    differences.push_back(fmt::format("'{}' is in the model but not in the checkpoint", name));
-  if (!differences.empty()) fail_differences(differences, where);
-  return matched;
-}
 
 // Collective over `world`. Each rank reads some of the tables and all get all of them.
 std::vector<RegionTable> gather_tables(comm::ProcessGroup& world, const fs::path& checkpoint,
@@ -85,40 +44,84 @@ std::vector<RegionTable> gather_tables(comm::ProcessGroup& world, const fs::path
   return tables;
 }
 
-Range range_of(const RegionRow& row) {
-  return {static_cast<std::int64_t>(row.begin), static_cast<std::int64_t>(row.count)};
-}
+// A region of which this rank wants something.
+struct Wanted {
+  std::size_t file, region, tensor;
+  Range bytes;  // that are wanted, of the flattened tensor
+  bool whole;
+};
 
-bool is_wanted(const RegionRow& row, const ShardedTensor& tensor) {
-  return intersect(range_of(row), {tensor.region.begin, tensor.region.count}).count > 0;
-}
-
-// Copies what the rank holds out of `bytes` bytes at byte `offset` of the flattened tensor.
-void copy_overlap(const ShardedTensor& tensor, std::int64_t offset, const std::byte* data, std::size_t bytes) {
-  const std::int64_t element = size_of(tensor.spec.dtype);
-  const Range held{tensor.region.begin * element, tensor.region.count * element};
-  const Range both = intersect(held, {offset, static_cast<std::int64_t>(bytes)});
-  if (both.count == 0) return;
-  std::memcpy(tensor.region.data + (both.begin - held.begin), data + (both.begin - offset),
-              static_cast<std::size_t>(both.count));
-}
-
-// A region of which a part is wanted is read as a whole: its checksum covers the whole.
-void read_held(const fs::path& checkpoint, const Manifest& manifest, const std::vector<RegionTable>& tables,
-               const std::vector<ShardedTensor*>& tensors) {
+// In the order of the files. A region of which a part is wanted is read as a whole: its checksum covers the whole.
+std::vector<Wanted> find_wanted(const std::vector<RegionTable>& tables, const std::vector<ShardedTensor*>& tensors) {
+  std::vector<Wanted> wanted;
   for (std::size_t file = 0; file < tables.size(); ++file) {
-    const RegionTable& table = tables[file];
-    const auto wanted = [&](const RegionRow& row) { return is_wanted(row, *tensors[row.tensor]); };
-    if (std::none_of(table.begin(), table.end(), wanted)) continue;
-    ShardReader reader(checkpoint, manifest, file);
-    for (std::size_t region = 0; region < table.size(); ++region) {
-      if (!wanted(table[region])) continue;
-      const ShardedTensor& tensor = *tensors[table[region].tensor];
-      reader.read(region, [&](std::int64_t offset, const std::byte* data, std::size_t bytes) {
-        copy_overlap(tensor, offset, data, bytes);
-      });
+    for (std::size_t region = 0; region < tables[file].size(); ++region) {
+      const RegionRow& row = tables[file][region];
+      const ShardedTensor* tensor = tensors[row.tensor];
+      if (tensor == nullptr) continue;
+      const Range all{static_cast<std::int64_t>(row.begin), static_cast<std::int64_t>(row.count)};
+      const Range both = intersect(all, {tensor->region.begin, tensor->region.count});
+      const std::int64_t element = size_of(tensor->spec.dtype);
+      if (both.count > 0)
+        wanted.push_back({file, region, row.tensor, {both.begin * element, both.count * element}, both == all});
     }
   }
+  return wanted;
+}
+
+// Where the bytes go.
+std::span<std::byte> place_of(const Wanted& wanted, const std::vector<ShardedTensor*>& tensors) {
+  const ShardedTensor& tensor = *tensors[wanted.tensor];
+  return {tensor.region.data + (wanted.bytes.begin - tensor.region.begin * size_of(tensor.spec.dtype)),
+          static_cast<std::size_t>(wanted.bytes.count)};
+}
+
+// Returns the checksum of what was wanted.
+std::uint32_t read_one(ShardReader& reader, const Wanted& wanted, std::span<std::byte> place) {
+  if (wanted.whole) return reader.read_into(wanted.region, place.data());
+  std::uint32_t crc = 0;
+  reader.read(wanted.region, [&](std::int64_t offset, const std::byte* data, std::size_t bytes) {
+    const Range both = intersect(wanted.bytes, {offset, static_cast<std::int64_t>(bytes)});
+    if (both.count == 0) return;
+    std::byte* const to = place.data() + (both.begin - wanted.bytes.begin);
+    std::memcpy(to, data + (both.begin - offset), static_cast<std::size_t>(both.count));
+    crc = crc32c(to, static_cast<std::size_t>(both.count), crc);
+  });
+  return crc;
+}
+
+void read_wanted(const fs::path& checkpoint, const Manifest& manifest, std::span<const Wanted> wanted,
+                 PlacedElements& placed) {
+  std::unique_ptr<ShardReader> reader;
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    if (i == 0 || wanted[i].file != wanted[i - 1].file) {
+      reader.reset();  // one file open at a time
+      reader = std::make_unique<ShardReader>(checkpoint, manifest, wanted[i].file);
+    }
+    const std::span<std::byte> place = place_of(wanted[i], placed.tensors());
+    const std::uint32_t crc = read_one(*reader, wanted[i], place);
+    placed.add(wanted[i].tensor, place.data(), wanted[i].bytes.count, crc);
+  }
+}
+
+// Collective over `world`, whose replicas have read `cuts` of what all of them want.
+void share_among(Replicas& replicas, comm::ProcessGroup& world, const std::vector<Wanted>& wanted,
+                 const std::vector<std::size_t>& cuts, PlacedElements& placed) {
+  std::vector<std::vector<std::span<std::byte>>> filled(replicas.size());
+  for (std::size_t replica = 0; replica < replicas.size(); ++replica)
+    for (std::size_t i = cuts[replica]; i < cuts[replica + 1]; ++i)
+      filled[replica].push_back(place_of(wanted[i], placed.tensors()));
+  replicas.pass_on(filled);
+  for (std::size_t replica = 0; replica < replicas.size(); ++replica)
+    for (std::size_t i = cuts[replica]; i < cuts[replica + 1] && replica != replicas.index(); ++i) {
+      const std::span<std::byte> place = filled[replica][i - cuts[replica]];
+      placed.add(wanted[i].tensor, place.data(), wanted[i].bytes.count, crc32c(place.data(), place.size()));
+    }
+  const bool agree = replicas.agree(placed);
+  run_everywhere(world, "replicas compare what they have", [&] {
+    SHOAL_CHECK(agree, InternalError, "the ranks that hold the same elements have not the same bytes now");
+    return std::string();
+  });
 }
 
 // Collective over `world`. Every element that the ranks hold is filled, or all ranks throw the same CheckpointError.
@@ -126,11 +129,19 @@ void fill(comm::ProcessGroup& world, const fs::path& checkpoint, const Manifest&
           const std::vector<ShardedTensor*>& tensors) {
   const std::vector<RegionTable> tables = gather_tables(world, checkpoint, manifest);
   check_coverage(tables, manifest, checkpoint.string());
+  Replicas replicas(world, tensors);
+  PlacedElements placed(tensors);
+  const std::vector<Wanted> wanted = find_wanted(tables, tensors);
+  std::vector<std::int64_t> bytes;
+  for (const Wanted& one : wanted) bytes.push_back(one.bytes.count);
+  const std::vector<std::size_t> cuts = replicas.divide(bytes);
   run_everywhere(world, "every rank reads its part", [&] {
-    read_held(checkpoint, manifest, tables, tensors);
+    const std::size_t first = cuts[replicas.index()], end = cuts[replicas.index() + 1];
+    read_wanted(checkpoint, manifest, std::span(wanted).subspan(first, end - first), placed);
     return std::string();
   });
-  check_whole_tensors(world, manifest, tables, tensors, checkpoint.string());
+  share_among(replicas, world, wanted, cuts, placed);
+  check_whole_tensors(world, manifest, tables, placed, checkpoint.string());
 }
 
 // Collective over `world`. Rank 0 vouches for the manifest; the others get its text.
@@ -143,10 +154,11 @@ Manifest share_manifest(comm::ProcessGroup& world, const fs::path& checkpoint) {
 }
 
 // Collective over `world`.
-Restored restore_one(comm::ProcessGroup& world, const fs::path& checkpoint, StateDict& state) {
+Restored restore_one(comm::ProcessGroup& world, const fs::path& checkpoint, StateDict& state, const MatchRules& rules) {
   const Manifest manifest = share_manifest(world, checkpoint);
-  fill(world, checkpoint, manifest, match_tensors(manifest, state, checkpoint.string()));
-  return {checkpoint, manifest.step, manifest.ranks, manifest.training_state};
+  TensorMatch match = match_tensors(manifest, state, rules, checkpoint.string());
+  fill(world, checkpoint, manifest, match.tensors);
+  return {checkpoint, manifest.step, manifest.ranks, manifest.training_state, std::move(match.notes)};
 }
 
 // Collective over `world`. Newest first.
@@ -164,16 +176,17 @@ std::vector<fs::path> share_candidates(comm::ProcessGroup& world, const fs::path
 
 }  // namespace
 
-Restored restore_from(comm::ProcessGroup& world, const fs::path& path, StateDict& state) {
-  return restore_one(world, run_on_root(world, [&] { return resolve_checkpoint(path).string(); }), state);
+Restored restore_from(comm::ProcessGroup& world, const fs::path& path, StateDict& state, const MatchRules& rules) {
+  return restore_one(world, run_on_root(world, [&] { return resolve_checkpoint(path).string(); }), state, rules);
 }
 
-std::optional<Restored> restore_newest_sound(comm::ProcessGroup& world, const fs::path& directory, StateDict& state) {
+std::optional<Restored> restore_newest_sound(comm::ProcessGroup& world, const fs::path& directory, StateDict& state,
+                                             const MatchRules& rules) {
   const std::vector<fs::path> candidates = share_candidates(world, directory);
   if (candidates.empty()) return std::nullopt;
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     try {
-      return restore_one(world, candidates[i], state);
+      return restore_one(world, candidates[i], state, rules);
     } catch (const ModelMismatch&) {
       throw;
     } catch (const CheckpointError& error) {  // the same on every rank

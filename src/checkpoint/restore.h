@@ -1,5 +1,5 @@
 // Filling a state dict from a checkpoint that any number of ranks wrote. Every rank reads what it holds, file by file,
-// straight from the shard files; nothing passes through another rank.
+// straight from the shard files; ranks that hold the same share the reading.
 #pragma once
 
 #include <filesystem>
@@ -9,11 +9,12 @@
 
 namespace shoal::checkpoint {
 
-// Collective over `world`. As Checkpointer::restore(state, "auto").
+// Collective over `world`. As Checkpointer::restore(state, "auto", rules).
 std::optional<Restored> restore_newest_sound(comm::ProcessGroup& world, const std::filesystem::path& directory,
-                                             StateDict& state);
+                                             StateDict& state, const MatchRules& rules);
 
 // Collective over `world`. `path`: one checkpoint, or a directory of checkpoints, whose newest is meant.
-Restored restore_from(comm::ProcessGroup& world, const std::filesystem::path& path, StateDict& state);
+Restored restore_from(comm::ProcessGroup& world, const std::filesystem::path& path, StateDict& state,
+                      const MatchRules& rules);
 
 }  // namespace shoal::checkpoint

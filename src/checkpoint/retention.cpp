@@ -3,13 +3,10 @@
 #include <set>
 
 namespace shoal::checkpoint {
-namespace {
 
 bool is_for_ever(std::int64_t step, const Retention& retention) {
   return retention.keep_every > 0 && step > 0 && step % retention.keep_every == 0;
 }
-
-}  // namespace
 
 std::vector<Standing> standings(const std::vector<CatalogEntry>& sound, const Retention& retention) {
   std::vector<Standing> all;

@@ -16,6 +16,8 @@ struct Retention {
   std::int64_t keep_every;  // and for ever those whose step is a multiple of this; 0: none. Step 0 is none
 };
 
+bool is_for_ever(std::int64_t step, const Retention& retention);
+
 enum class Standing {
   newest,     // stays: one of the newest
   multiple,   // stays for ever

@@ -9,6 +9,7 @@
 #include "checkpoint/file_names.h"
 #include "checkpoint/state_checks.h"
 #include "checkpoint/view.h"
+#include "checkpoint/wait_for_all.h"
 #include "core/check.h"
 #include "core/logging.h"
 #include "core/timer.h"
@@ -75,9 +76,12 @@ Manifest make_manifest(const Attempt& attempt, const StateDict& state, const std
 
 SaveInFlight::SaveInFlight(comm::ProcessGroup& world, const FileGroup& file_group, const CheckpointerOptions& options,
                            std::int64_t step, StateDict state, const std::string& training_state, StagingPool& pool,
-                           std::int64_t stage_bytes)
-    : world_(world), file_group_(file_group), options_(options), step_(step) {
+                           std::int64_t stage_bytes, Remover& remover)
+    : world_(world), file_group_(file_group), options_(options), step_(step), remover_(remover) {
   check_state(world, step, state, training_state);
+  // So that no more than one is kept too many, and nothing that is on its way out is taken for a leftover.
+  wait_for_all(world, "rank 0 deletes an old checkpoint",
+               {[&](auto limit) { return remover.idle_within(limit); }, [&] { return remover.moves(); }});
   attempt_ = begin(world, options.directory, step, fence(), options.observer);
   if (world.rank() == 0) manifest_ = make_manifest(attempt_, state, training_state, world.size());
   try {
@@ -144,6 +148,9 @@ std::optional<SaveReport> SaveInFlight::go_on() {
 
 // Collective over `world`.
 void SaveInFlight::finish_writing() {
+  wait_for_all(world_, "every rank writes its file",
+               {[&](auto limit) { return writer_ == nullptr || writer_->done_within(limit); },
+                [&] { return writer_ == nullptr ? 0 : writer_->moves(); }});
   run_everywhere(world_, "every rank writes its file", [&] {
     if (start_error_) std::rethrow_exception(start_error_);
     writer_->finish();
@@ -188,14 +195,23 @@ void SaveInFlight::start_commit() {
   commit_ = std::async(std::launch::async, [this] {
     const Timer timer;
     if (options_.view) add_view(attempt_.path, manifest_);
-    const std::filesystem::path path = commit(attempt_, manifest_, options_.observer);
+    const SaveObserver observer = [this](SavePoint point) {
+      ++commit_moves_;
+      pass(options_.observer, point);
+    };
+    const std::filesystem::path path = commit(attempt_, manifest_, observer);
     committed_ = true;
-    tidy_up(options_.directory, {options_.keep, options_.keep_every}, fence(), options_.observer);
+    tidy_up(options_.directory, {options_.keep, options_.keep_every}, fence(), observer,
+            [this](const std::filesystem::path& old) { remover_.remove(old); });
     return Committed{path, timer.seconds()};
   });
 }
 
 SaveReport SaveInFlight::finish() {
+  const auto committed_within = [&](std::chrono::milliseconds limit) {
+    return !commit_.valid() || commit_.wait_for(limit) == std::future_status::ready;
+  };
+  wait_for_all(world_, "rank 0 commits it and tidies up", {committed_within, [&] { return commit_moves_.load(); }});
   const std::string shared = run_on_root(world_, "rank 0 commits it and tidies up", [&] {
     const Committed done = commit_.get();
     return fmt::format("{} {}", static_cast<std::int64_t>(done.seconds * 1e3), done.path.string());

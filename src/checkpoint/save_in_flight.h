@@ -15,6 +15,7 @@
 #include "checkpoint/attempt.h"
 #include "checkpoint/background_writer.h"
 #include "checkpoint/checkpointer.h"
+#include "checkpoint/remover.h"
 #include "checkpoint/shared_shard.h"
 
 namespace shoal::checkpoint {
@@ -25,7 +26,7 @@ class SaveInFlight {
   // Errors that are known at once are thrown here, and nothing is left of the save then.
   SaveInFlight(comm::ProcessGroup& world, const FileGroup& file_group, const CheckpointerOptions& options,
                std::int64_t step, StateDict state, const std::string& training_state, StagingPool& pool,
-               std::int64_t stage_bytes);
+               std::int64_t stage_bytes, Remover& remover);
   // Gives the save up where it is not committed.
   ~SaveInFlight();
   SaveInFlight(const SaveInFlight&) = delete;
@@ -56,11 +57,13 @@ class SaveInFlight {
   Attempt attempt_;
   Manifest manifest_;  // rank 0's; the files are added when they are there
   SaveReport report_;
+  Remover& remover_;  // rank 0's deletes old checkpoints
   std::optional<SharedShard> shared_;
   std::unique_ptr<BackgroundWriter> writer_;
   std::exception_ptr start_error_;  // why this rank has no writer
   bool committing_ = false, over_ = false;
   std::atomic<bool> committed_ = false;
+  std::atomic<std::int64_t> commit_moves_ = 0;
   struct Committed {
     std::filesystem::path path;
     double seconds = 0;

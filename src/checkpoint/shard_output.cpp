@@ -4,6 +4,11 @@
 #include "core/crc32c.h"
 
 namespace shoal::checkpoint {
+namespace {
+
+constexpr std::int64_t kWriteBackBytes = 64 << 20;
+
+}  // namespace
 
 ShardOutput::ShardOutput(std::string name, OutputFile file, const StateDict& state, RegionTable table,
                          std::vector<std::int64_t> places, SaveObserver observer)
@@ -35,7 +40,10 @@ void ShardOutput::write(std::size_t index, std::int64_t offset, const std::byte*
   const std::int64_t half = data_bytes_ / 2;
   file_.write_at(regions_[index].file_offset + offset, data, bytes);
   const bool first_half = written_ <= half;
+  const std::int64_t before = written_ / kWriteBackBytes;
   written_ += static_cast<std::int64_t>(bytes);
+  // The disk works while there is more to write, and the last sync is short.
+  if (written_ / kWriteBackBytes > before) file_.write_back();
   if (first_half && written_ > half) pass(observer_, SavePoint::shard_half_written);
 }
 

@@ -99,12 +99,20 @@ void ShardReader::read_part(std::size_t region, std::int64_t offset, std::byte* 
   as_damage([&] { bytes_.read_at(locate(region) + offset, into, bytes); });
 }
 
+std::int64_t ShardReader::bytes_of(const RegionRow& row) const {
+  return static_cast<std::int64_t>(row.count) * size_of(manifest_->tensors[row.tensor].spec.dtype);
+}
+
+void ShardReader::check_checksum(const RegionRow& row, std::uint32_t crc) const {
+  SHOAL_CHECK(crc == row.crc, CheckpointError,
+              "{}: {}: the bytes do not match their checksum (CRC-32C {:08x}, {:08x} was written): it is damaged",
+              path_.string(), describe(row, *manifest_), crc, row.crc);
+}
+
 void ShardReader::read(std::size_t region, const RegionSink& sink, std::vector<std::byte>& buffer) const {
   const RegionRow& row = table_.at(region);
-  const std::int64_t element = size_of(manifest_->tensors[row.tensor].spec.dtype);
-  const std::int64_t bytes = static_cast<std::int64_t>(row.count) * element;
-  const std::int64_t from = locate(region);
-  const std::int64_t to = static_cast<std::int64_t>(row.begin) * element;
+  const std::int64_t bytes = bytes_of(row), from = locate(region);
+  const std::int64_t to = static_cast<std::int64_t>(row.begin) * size_of(manifest_->tensors[row.tensor].spec.dtype);
   buffer.resize(static_cast<std::size_t>(kChunkBytes));
   std::uint32_t crc = 0;
   for (std::int64_t done = 0; done < bytes; done += kChunkBytes) {
@@ -114,9 +122,21 @@ void ShardReader::read(std::size_t region, const RegionSink& sink, std::vector<s
     sink(to + done, buffer.data(), chunk);
     activity::progressed();
   }
-  SHOAL_CHECK(crc == row.crc, CheckpointError,
-              "{}: {}: the bytes do not match their checksum (CRC-32C {:08x}, {:08x} was written): it is damaged",
-              path_.string(), describe(row, *manifest_), crc, row.crc);
+  check_checksum(row, crc);
+}
+
+std::uint32_t ShardReader::read_into(std::size_t region, std::byte* into) const {
+  const RegionRow& row = table_.at(region);
+  const std::int64_t bytes = bytes_of(row), from = locate(region);
+  std::uint32_t crc = 0;
+  for (std::int64_t done = 0; done < bytes; done += kCacheBytes) {
+    const auto chunk = static_cast<std::size_t>(std::min(kCacheBytes, bytes - done));
+    as_damage([&] { bytes_.read_at(from + done, into + done, chunk); });
+    crc = crc32c(into + done, chunk, crc);  // while it is in the cache
+    activity::progressed();
+  }
+  check_checksum(row, crc);
+  return crc;
 }
 
 }  // namespace shoal::checkpoint

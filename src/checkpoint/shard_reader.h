@@ -28,6 +28,8 @@ class ShardReader {
   // is wrong: what the sink has seen is void then.
   void read(std::size_t region, const RegionSink& sink) { read(region, sink, buffer_); }
   void read(std::size_t region, const RegionSink& sink, std::vector<std::byte>& buffer) const;
+  // The same straight to `into`, which has room for the whole region. Returns the checksum.
+  std::uint32_t read_into(std::size_t region, std::byte* into) const;
   // Without a checksum, which covers the whole: `bytes` bytes from byte `offset` of the region.
   void read_part(std::size_t region, std::int64_t offset, std::byte* into, std::size_t bytes) const;
   // Where the region's bytes lie in the file. CheckpointError where its dataset is not what manifest and table say.
@@ -35,6 +37,8 @@ class ShardReader {
 
  private:
   void check_header(std::size_t index) const;
+  void check_checksum(const RegionRow& row, std::uint32_t crc) const;
+  std::int64_t bytes_of(const RegionRow& row) const;
   void read_table(const ShardFile& expected);
 
   const Manifest* manifest_;

@@ -14,17 +14,8 @@
 namespace shoal::checkpoint {
 namespace {
 
-constexpr std::size_t kNone = static_cast<std::size_t>(-1);
-
 std::string describe(const TensorSpec& spec) {
   return fmt::format("{} [{}]", name_of(spec.dtype), fmt::join(spec.shape, ", "));
-}
-
-std::string listed(const std::vector<std::string>& items, const char* what) {
-  constexpr std::size_t kShown = 5;
-  const auto end = items.begin() + static_cast<std::ptrdiff_t>(std::min(items.size(), kShown));
-  const char* more = items.size() > kShown ? ", …" : "";
-  return fmt::format("{} {}: {}{}", items.size(), what, fmt::join(items.begin(), end, ", "), more);
 }
 
 struct Problems {
@@ -43,10 +34,10 @@ struct Problems {
 class Attempt {
  public:
   Attempt(const std::vector<TensorSpec>& file, const std::vector<formats::OtherEntry>& others, const StateDict& state,
-          const ModelNames& names, const Renaming& renaming)
-      : file_(file), state_(state), names_(names), renaming_(renaming) {
-    match.source.assign(state.tensors.size(), kNone);
-    taken_.assign(state.tensors.size() + state.aliases.size(), kNone);
+          const ModelNames& names, const Renaming& renaming, const MatchRules& rules)
+      : file_(file), state_(state), names_(names), renaming_(renaming), rules_(rules) {
+    match.source.assign(state.tensors.size(), kNoSource);
+    taken_.assign(state.tensors.size() + state.aliases.size(), kNoSource);
     if (!renaming.prefix.empty()) match.notes.push_back(describe(renaming));
     assign_names();
     join_aliases();
@@ -75,7 +66,7 @@ class Attempt {
   }
 
   bool take(std::optional<std::size_t> name, std::size_t tensor) {
-    if (!name || taken_[*name] != kNone) return false;
+    if (!name || taken_[*name] != kNoSource) return false;
     taken_[*name] = tensor;
     return true;
   }
@@ -86,8 +77,8 @@ class Attempt {
     for (std::size_t i = 0; i < state_.aliases.size(); ++i) {
       const std::size_t twin = taken_[tensors + i];
       const std::size_t tensor = names_.target_of_alias(i);
-      if (twin == kNone) continue;
-      if (match.source[tensor] == kNone)
+      if (twin == kNoSource) continue;
+      if (match.source[tensor] == kNoSource)
         match.source[tensor] = twin;
       else
         add_twin(tensor, twin);
@@ -104,18 +95,20 @@ class Attempt {
   }
 
   void place_superfluous() {
-    std::vector<std::string> skipped;
+    std::vector<std::string> skipped, extra;
     for (const std::size_t i : superfluous_) {
       const std::optional<std::size_t> partner = partner_of(file_[i]);
       if (is_known_buffer(file_[i])) {
         skipped.push_back(fmt::format("'{}'", file_[i].name));
-      } else if (partner && match.source[*partner] != kNone) {
+      } else if (partner && match.source[*partner] != kNoSource) {
         match.notes.push_back(fmt::format("'{}' is tied to '{}'", file_[i].name, names_.of(*partner)));
         add_twin(*partner, i);
       } else {
-        problems.superfluous.push_back(fmt::format("'{}'", file_[i].name));
+        (rules_.may_be_extra(file_[i].name) ? extra : problems.superfluous)
+            .push_back(fmt::format("'{}'", file_[i].name));
       }
     }
+    if (!extra.empty()) match.notes.push_back(listed(extra, "of the file left out"));
     if (!skipped.empty()) match.notes.push_back(listed(skipped, "buffers left out, which are no state"));
   }
 
@@ -133,33 +126,35 @@ class Attempt {
   void place_other(const formats::OtherEntry& other) {
     std::optional<std::size_t> name = names_.find(other.name);
     if (!name) name = names_.find_renamed(other.name, renaming_);
-    if (name && *name < match.source.size() && match.source[*name] == kNone)
+    if (name && *name < match.source.size() && match.source[*name] == kNoSource)
       reasons_[*name] = other.reason;
     else
       problems.superfluous.push_back(fmt::format("'{}' ({})", other.name, other.reason));
   }
 
   void fill_missing() {
+    std::vector<std::string> missing;
     for (std::size_t i = 0; i < match.source.size(); ++i) {
-      if (match.source[i] != kNone) continue;
+      if (match.source[i] != kNoSource) continue;
       TensorSpec head = state_.tensors[i].spec;
       head.name = names_.of(i);
       const std::optional<std::size_t> partner = partner_of(head);
       const auto reason = reasons_.find(i);
       if (reason != reasons_.end()) {
         problems.missing.push_back(fmt::format("'{}' (it {})", head.name, reason->second));
-      } else if (partner && match.source[*partner] != kNone) {
+      } else if (partner && match.source[*partner] != kNoSource) {
         match.source[i] = match.source[*partner];
         match.notes.push_back(fmt::format("'{}' takes the values of '{}'", head.name, names_.of(*partner)));
       } else {
-        problems.missing.push_back(fmt::format("'{}'", head.name));
+        (rules_.may_be_missing(head.name) ? missing : problems.missing).push_back(fmt::format("'{}'", head.name));
       }
     }
+    if (!missing.empty()) match.notes.push_back(listed(missing, "not in the file, which keep their initial values"));
   }
 
   void compare_specs() {
     for (std::size_t i = 0; i < match.source.size(); ++i) {
-      if (match.source[i] == kNone) continue;
+      if (match.source[i] == kNoSource) continue;
       const TensorSpec &own = state_.tensors[i].spec, &theirs = file_[match.source[i]];
       if (own.shape != theirs.shape || !is_convertible(theirs.dtype, own.dtype))
         problems.different.push_back(
@@ -171,6 +166,7 @@ class Attempt {
   const StateDict& state_;
   const ModelNames& names_;
   const Renaming& renaming_;
+  const MatchRules& rules_;
   std::vector<std::size_t> taken_;  // of each tensor, then each alias of the state: the tensor of the file
   std::vector<std::size_t> superfluous_;
   std::map<std::size_t, std::string> reasons_;  // why a tensor of the state cannot be read
@@ -179,12 +175,12 @@ class Attempt {
 }  // namespace
 
 WeightsMatch match_weights(const std::vector<TensorSpec>& file, const std::vector<formats::OtherEntry>& others,
-                           const StateDict& state, const std::string& where) {
+                           const StateDict& state, const std::string& where, const MatchRules& rules) {
   const ModelNames names(state);
   std::optional<Attempt> best;
   std::string prefix;
   for (const Renaming& renaming : likely_renamings(file, names)) {
-    Attempt attempt(file, others, state, names, renaming);
+    Attempt attempt(file, others, state, names, renaming, rules);
     const bool sound = attempt.problems.count() == 0;
     SHOAL_CHECK(!(sound && best && best->problems.count() == 0 && best->match.source != attempt.match.source),
                 CheckpointError, "{}: names agree with the model's both by '{}' and by '{}': rename them in the file",

@@ -7,13 +7,16 @@
 #include <utility>
 #include <vector>
 
+#include "checkpoint/match_rules.h"
 #include "formats/stored_tensor.h"
 #include "shard/state_dict.h"
 
 namespace shoal::checkpoint {
 
+inline constexpr std::size_t kNoSource = static_cast<std::size_t>(-1);  // it keeps its values
+
 struct WeightsMatch {
-  std::vector<std::size_t> source;  // of each tensor of the state: the tensor of the file
+  std::vector<std::size_t> source;  // of each tensor of the state: the tensor of the file, or kNoSource
   // {tensor of the state, tensor of the file}: the model has one tensor for two of the file, its source and this one.
   // They have the same shape and type; that they are equal is for the reader to check.
   std::vector<std::pair<std::size_t, std::size_t>> twins;
@@ -25,10 +28,11 @@ struct WeightsMatch {
 //   - "gamma" and "beta" for "weight" and "bias";
 //   - buffers of old files that are no state: "*.attn.bias", "*.masked_bias", "*.inv_freq", "*.position_ids";
 //   - tied tensors, which a file may have under each of their names: as twins;
-//   - a file of a tied model for one with an untied head, which takes the embedding's values.
+//   - a file of a tied model for one with an untied head, which takes the embedding's values;
+//   - what `rules` allow: `file` has been renamed by them already.
 // CheckpointError that starts with `where` and lists what is missing, superfluous, or of another shape or type, or says
 // that two prefixes would do.
 WeightsMatch match_weights(const std::vector<TensorSpec>& file, const std::vector<formats::OtherEntry>& others,
-                           const StateDict& state, const std::string& where);
+                           const StateDict& state, const std::string& where, const MatchRules& rules = {});
 
 }  // namespace shoal::checkpoint

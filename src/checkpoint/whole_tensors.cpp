@@ -43,28 +43,25 @@ std::uint32_t parities(const std::int64_t* numbers) {
 }  // namespace
 
 void check_whole_tensors(comm::ProcessGroup& world, const Manifest& manifest, const std::vector<RegionTable>& tables,
-                         const std::vector<ShardedTensor*>& tensors, const std::string& where) {
-  constexpr std::size_t kEach = 1 + kNumbers;  // elements, then the checksum
+                         const PlacedElements& placed, const std::string& where) {
+  constexpr std::size_t kEach = 1 + kNumbers;  // bytes, then the checksum
+  const std::vector<ShardedTensor*>& tensors = placed.tensors();
   std::vector<std::int64_t> sums(kEach * tensors.size(), 0);
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    const auto& [begin, count, data, fetch] = tensors[i]->region;
-    if (!tensors[i]->saves || count == 0) continue;
-    const TensorSpec& spec = tensors[i]->spec;
-    const std::uint32_t crc = crc32c(data, static_cast<std::size_t>(count * size_of(spec.dtype)));
-    if (begin < 0 || count > spec.numel() - begin) {
-      sums[kEach * i] = spec.numel() + 1;  // which no sum of others makes right
-      continue;
-    }
-    sums[kEach * i] = count;
-    spread(share_of(crc, static_cast<std::uint64_t>(begin + count), spec), &sums[kEach * i + 1]);
+    if (tensors[i] == nullptr || !tensors[i]->saves) continue;
+    sums[kEach * i] = placed.of(i).bytes;
+    spread(placed.of(i).crc, &sums[kEach * i + 1]);
   }
   if (sums.empty()) return;
   world.all_reduce(sums.data(), static_cast<std::int64_t>(sums.size()), DType::int64, comm::ReduceOp::sum)->wait();
   const std::vector<std::uint32_t> expected = checksums_of_files(manifest, tables);
   std::vector<std::string> wrong;
-  for (std::size_t i = 0; i < tensors.size(); ++i)
-    if (sums[kEach * i] != tensors[i]->spec.numel() || parities(&sums[kEach * i + 1]) != expected[i])
-      wrong.push_back(tensors[i]->spec.name);
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    if (tensors[i] == nullptr) continue;
+    const TensorSpec& spec = tensors[i]->spec;
+    if (sums[kEach * i] != spec.numel() * size_of(spec.dtype) || parities(&sums[kEach * i + 1]) != expected[i])
+      wrong.push_back(spec.name);
+  }
   SHOAL_CHECK(wrong.empty(), InternalError, "{}: the tensors in memory are not those of the files: {}", where,
               fmt::join(wrong, ", "));
 }

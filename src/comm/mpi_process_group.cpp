@@ -29,8 +29,6 @@ void MpiCommTraits::close(MPI_Comm comm) noexcept {
 
 namespace {
 
-constexpr int kFewRanks = 64;  // among which a message each is cheap, and tells who is late
-
 MPI_Datatype mpi_type(DType dtype) {
   switch (dtype) {
     case DType::float64: return MPI_DOUBLE;
@@ -89,6 +87,13 @@ std::unique_ptr<Work> MpiProcessGroup::all_gather(const void* send, void* recv, 
   const ObservedCall call(*this, "all_gather", bytes * size_);
   auto* out = static_cast<std::byte*>(recv);
   if (send != out + rank_ * bytes && bytes > 0) std::memcpy(out + rank_ * bytes, send, static_cast<std::size_t>(bytes));
+  constexpr std::int64_t kSmallBytes = 1 << 16;
+  if (size_ > options_.few_ranks && bytes <= kSmallBytes) {  // or messages would grow with the square of the ranks
+    auto work = std::make_unique<MpiTreeWork>(*this);
+    SHOAL_MPI(MPI_Iallgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, recv, static_cast<int>(bytes), MPI_BYTE, comm_.get(),
+                             work->add()));
+    return call.around(std::move(work));
+  }
   return call.around(exchange_parts(MessageKind::all_gather, out + rank_ * bytes, 0, out, bytes));
 }
 
@@ -182,7 +187,7 @@ std::unique_ptr<Work> MpiProcessGroup::broadcast(void* data, std::int64_t count,
   check_parts("broadcast", bytes, {data});
   const ObservedCall call(*this, "broadcast", bytes);
   constexpr std::int64_t kSmallBytes = 1 << 10;
-  if (bytes <= kSmallBytes && size_ <= kFewRanks) {
+  if (bytes <= kSmallBytes && size_ <= options_.few_ranks) {
     auto work = std::make_unique<MpiExchange>(*this, MessageKind::broadcast);
     if (rank_ != root) work->receive(root, data, bytes);
     for (int k = 1; k < size_ && rank_ == root; ++k) work->send((root + k) % size_, data, bytes);
@@ -199,7 +204,7 @@ std::unique_ptr<Work> MpiProcessGroup::broadcast(void* data, std::int64_t count,
 }
 
 void MpiProcessGroup::barrier() {
-  if (size_ <= kFewRanks) {
+  if (size_ <= options_.few_ranks) {
     std::vector<std::byte> tokens(static_cast<std::size_t>(size_));
     exchange_parts(MessageKind::barrier, tokens.data() + rank_, 0, tokens.data(), 1)->wait();
     return;

@@ -3,8 +3,8 @@
 // MPI_THREAD_FUNNELED is enough: all calls come from the thread that initialised MPI. Data move as point-to-point
 // messages between all pairs and are reduced here as local_reduce() does: the result does not depend on the order of
 // arrival, 16-bit floats need no operator of MPI's, a time-out can name the ranks that did not come, and no call of MPI
-// ever sees a count near 2^31. What no order of additions can change, and small data to broadcast, go through MPI's own
-// trees.
+// ever sees a count near 2^31. What no order of additions can change, small data to broadcast, and small data among
+// many ranks go through MPI's own trees.
 #pragma once
 
 #include <mpi.h>
@@ -29,6 +29,8 @@ enum class MessageKind;
 
 struct MpiOptions {
   std::int64_t max_message_bytes = std::int64_t{1} << 29;  // longer ones are sent in pieces
+  // Up to so many, small things take a message between each two ranks, which tells who is late; with more, MPI's trees.
+  int few_ranks = 64;
 };
 
 class MpiProcessGroup final : public ProcessGroup {

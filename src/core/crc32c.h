@@ -6,6 +6,10 @@
 
 namespace shoal {
 
+// Pieces in which what is read or written is checked on the way: they stay in a core's own cache in between, where a
+// checksum costs next to nothing.
+inline constexpr std::int64_t kCacheBytes = 256 << 10;
+
 // Of `bytes` bytes at `data`, going on from `previous` (0 at the start). Any length.
 std::uint32_t crc32c(const void* data, std::size_t bytes, std::uint32_t previous = 0) noexcept;
 

@@ -20,8 +20,14 @@ int FileCalls::close(int descriptor) { return ::close(descriptor); }
 ssize_t FileCalls::pwrite(int descriptor, const void* data, std::size_t bytes, off_t offset) {
   return ::pwrite(descriptor, data, bytes, offset);
 }
+ssize_t FileCalls::pread(int descriptor, void* data, std::size_t bytes, off_t offset) {
+  return ::pread(descriptor, data, bytes, offset);
+}
 int FileCalls::ftruncate(int descriptor, off_t bytes) { return ::ftruncate(descriptor, bytes); }
 int FileCalls::fsync(int descriptor) { return ::fsync(descriptor); }
+int FileCalls::sync_file_range(int descriptor, off_t offset, off_t bytes, unsigned flags) {
+  return ::sync_file_range(descriptor, offset, bytes, flags);
+}
 int FileCalls::rename(const char* from, const char* to) { return std::rename(from, to); }
 int FileCalls::mkdir(const char* path, mode_t mode) { return ::mkdir(path, mode); }
 int FileCalls::unlink(const char* path) { return ::unlink(path); }

@@ -105,6 +105,11 @@ void OutputFile::resize(std::int64_t bytes) {
   if (file_calls().ftruncate(descriptor_.get(), bytes) != 0) fail("write", path_, errno);
 }
 
+void OutputFile::write_back() {
+  static_cast<void>(
+      file_calls().sync_file_range(descriptor_.get(), 0, 0, SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE));
+}
+
 void OutputFile::sync() {
   if (file_calls().fsync(descriptor_.get()) != 0) fail("write to the disk", path_, errno);
 }
@@ -125,7 +130,7 @@ std::int64_t InputFile::size() const { return size_or_fail(descriptor_.get(), pa
 void InputFile::read_at(std::int64_t offset, void* data, std::size_t bytes) const {
   char* to = static_cast<char*>(data);
   while (bytes > 0) {
-    const ssize_t got = ::pread(descriptor_.get(), to, bytes, offset);
+    const ssize_t got = file_calls().pread(descriptor_.get(), to, bytes, offset);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) fail("read", path_, errno);
     SHOAL_CHECK(got > 0, CheckpointError, "{} ends at byte {}, before all of its data: it is truncated", path_.string(),

@@ -42,6 +42,9 @@ class OutputFile {
   static OutputFile open_existing(const std::filesystem::path& path);  // as it is
   void write_at(std::int64_t offset, const void* data, std::size_t bytes);
   void resize(std::int64_t bytes);
+  // Waits for what an earlier call has set going to the disk, and sets going what was written since. A hint: errors
+  // show in sync().
+  void write_back();
   void sync();   // the bytes are on the disk when this returns
   void close();  // tells of a delayed failure to write, which the destructor would not
   std::int64_t size() const;

@@ -126,6 +126,7 @@ void check_checkpoint(const TrainOptions& options) {
   SHOAL_CHECK(checkpoint.stage_gib >= 0, OptionError, "--stage-gib {} is negative; 0 or nothing lets Shoal choose",
               checkpoint.stage_gib);
   SHOAL_CHECK(!checkpoint.resume.empty(), OptionError, "--resume takes auto, never or a path");
+  match_rules(checkpoint);
   if (!writes_output(options)) return;
   SHOAL_CHECK(writes_checkpoints(options), OptionError,
               "--output {} is made from the last checkpoint: it needs a --checkpoint-dir", checkpoint.output.string());
@@ -159,6 +160,10 @@ TrainOptions defaults_for(const models::ModelEntry& model) {
   options.optimizer.learning_rate = model.defaults.learning_rate;
   options.optimizer.schedule = model.defaults.schedule;
   return options;
+}
+
+checkpoint::MatchRules match_rules(const CheckpointOptions& options) {
+  return checkpoint::MatchRules::parse(options.allow_missing, options.allow_extra, options.rename);
 }
 
 AccumulateMode parse_accumulate_mode(const std::string& text) {

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "checkpoint/match_rules.h"
 #include "fsdp/fully_shard.h"
 #include "models/registry.h"
 #include "optim/optimizer.h"
@@ -88,13 +89,16 @@ struct CheckpointOptions {
   // Training goes on while a checkpoint is written: "wait", the next one waits for it; "skip", it is left out; "off",
   // training waits.
   std::string async_save = "wait";
-  std::string view = "on";       // "on", "off": model.h5 in each checkpoint
-  double stage_gib = 0;          // host memory of a rank for copies of what is being written; 0: see stage_bytes()
-  std::int64_t keep_every = 0;   // steps whose multiples are kept for ever; 0: none
-  bool save_at_start = false;    // a checkpoint of step 0, where nothing is resumed
-  std::string resume = "auto";   // "auto", "never", or a path
-  std::filesystem::path output;  // consolidated weights; "none": not written
+  std::string view = "on";      // "on", "off": model.h5 in each checkpoint
+  double stage_gib = 0;         // host memory of a rank for copies of what is being written; 0: see stage_bytes()
+  std::int64_t keep_every = 0;  // steps whose multiples are kept for ever; 0: none
+  bool save_at_start = false;   // a checkpoint of step 0, where nothing is resumed
+  std::string resume = "auto";  // "auto", "never", or a path
+  std::vector<std::string> allow_missing, allow_extra, rename;  // checkpoint::MatchRules, of resume and init_from
+  std::filesystem::path output;                                 // consolidated weights; "none": not written
 };
+
+checkpoint::MatchRules match_rules(const CheckpointOptions& options);  // OptionError that names --rename
 
 inline constexpr std::int64_t kNoEpochLimit = std::numeric_limits<std::int64_t>::max();
 

@@ -10,6 +10,10 @@ constexpr const char* kNone = "none";
 
 std::string on_or_off(bool value) { return value ? "on" : "off"; }
 
+std::string list_or_none(const std::vector<std::string>& values) {
+  return values.empty() ? kNone : fmt::format("{}", fmt::join(values, " "));
+}
+
 std::string path_or_none(const std::filesystem::path& path) { return path.empty() ? kNone : path.string(); }
 
 using NamedValues = std::vector<std::pair<std::string, std::string>>;
@@ -88,8 +92,7 @@ NamedValues course_options(const TrainOptions& o) {
           {"schedule", o.optimizer.schedule},
           {"warmup", text(o.optimizer.warmup)},
           {"no-decay", o.optimizer.no_decay},
-          {"param-group",
-           o.optimizer.param_groups.empty() ? kNone : fmt::format("{}", fmt::join(o.optimizer.param_groups, " "))},
+          {"param-group", list_or_none(o.optimizer.param_groups)},
           {"clip-grad-norm", text(o.optimizer.clip_grad_norm)}};
 }
 
@@ -104,6 +107,9 @@ NamedValues run_options(const TrainOptions& o) {
           {"keep-every", text(o.checkpoint.keep_every)},
           {"save-at-start", on_or_off(o.checkpoint.save_at_start)},
           {"resume", o.checkpoint.resume},
+          {"allow-missing", list_or_none(o.checkpoint.allow_missing)},
+          {"allow-extra", list_or_none(o.checkpoint.allow_extra)},
+          {"rename", list_or_none(o.checkpoint.rename)},
           {"output", o.checkpoint.output.string()},
           {"run-dir", o.job.run_dir.string()},
           {"requeue", o.job.requeue},

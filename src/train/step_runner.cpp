@@ -46,6 +46,13 @@ double targets_a_sample(const data::Batch& batch) {
   return static_cast<double>(batch.targets.numel()) / static_cast<double>(batch.targets.size(0));
 }
 
+// Of one sample; 0 where its elements are no token ids.
+std::int64_t tokens_a_sample(const data::Batch& batch) {
+  const bool of_tokens =
+      at::isIntegralType(batch.inputs.scalar_type(), /*includeBool=*/false) && batch.inputs.dim() == 2;
+  return of_tokens ? batch.inputs.size(1) : 0;
+}
+
 }  // namespace
 
 StepRunner::StepRunner(TrainParts parts, BatchPlan plan, const StepOptions& options)
@@ -58,12 +65,14 @@ StepResult StepRunner::run(data::Sampler& sampler, const std::function<data::Bat
                            Range places, std::int64_t step, double lr, const std::function<Asks()>& asks) {
   const std::vector<MicroStep> micro_steps = plan_.rank_steps(places, parts_.world.rank());
   LocalSums local;
+  std::int64_t sample_tokens = 0;
   parts_.model.set_training(true);
   activity::begin_step(step + 1);
   for (const MicroStep& micro : micro_steps) {
     activity::begin_micro_step(&micro - micro_steps.data());
     activity::enter(activity::Operation::data);
     const data::Batch batch = to_model(next_batch());
+    sample_tokens = tokens_a_sample(batch);
     at::manual_seed(micro_step_seed(options_.seed, step, micro.number, micro.seed_rank));
     const bool last = &micro == &micro_steps.back();
     parts_.sharded.set_requires_gradient_sync(options_.accumulate_mode != AccumulateMode::keep || last);
@@ -75,6 +84,7 @@ StepResult StepRunner::run(data::Sampler& sampler, const std::function<data::Bat
   }
   StepResult result = sum_over_ranks(parts_.world, local, asks ? asks() : Asks());
   result.samples = places.count;
+  result.tokens = places.count * sample_tokens;
   check_finite(result, local.losses, sampler, epoch, places, step);
   take_step(result, step, lr);
   return result;

@@ -19,6 +19,7 @@ struct StepResult {
   double loss_sum = 0;     // over all samples of the step, of all ranks
   std::int64_t count = 0;  // what the loss is a mean over, of all ranks: samples, or tokens
   std::int64_t samples = 0;
+  std::int64_t tokens = 0;  // in these samples; 0 where they are not of tokens
   double grad_norm = 0;     // before clipping; 0 where nothing asked for it
   Asks asked;               // of any rank
   bool overflowed = false;  // fp16 gradients: the step was left out, and the loss scale lowered

@@ -42,6 +42,8 @@ Outcome Trainer::run() {
   if (finished())
     log::result("nothing left to train: step {}, {} epochs done; raise --epochs or --max-steps to go on",
                 progress_.step, progress_.position.epoch);
+  if (checkpointer_ != nullptr && options_.checkpoint.async_save != "off" && !parts_.device.is_cpu())
+    checkpointer_->prepare_saves(state(fsdp::StateMemory::in_place));
   if (options_.checkpoint.save_at_start && last_checkpoint_.empty()) save(/*complete=*/true);
   validate_after_epoch();  // which a stop may have come before
   feed_.emplace(parts_.train_data, sampler_, plan_, parts_.world.rank(), progress_.position, options_.data.prefetch);
@@ -85,6 +87,7 @@ StepResult Trainer::step() {
   progress_.optimizer_steps = parts_.optimizer.steps();
   if (runner_.loss_scaler()) progress_.loss_scaler = runner_.loss_scaler()->state();
   progress_.position = sampler_.advance(at, plan_.global_batch);
+  progress_.tokens += result.tokens;
   progress_.epoch_loss_sum += result.loss_sum;
   progress_.epoch_count += result.count;
   const double seconds = timer.seconds();
@@ -196,7 +199,8 @@ void Trainer::restore() {
   if (options_.checkpoint.resume == "never") return;
   StateDict state = this->state(fsdp::StateMemory::host);
   std::optional<checkpoint::Restored> restored;
-  run_agreeing([&] { restored = checkpointer_->restore(state, options_.checkpoint.resume); });
+  run_agreeing(
+      [&] { restored = checkpointer_->restore(state, options_.checkpoint.resume, match_rules(options_.checkpoint)); });
   if (!restored) return;
   adopt(*restored);
   state.loaded();
@@ -245,6 +249,7 @@ void Trainer::adopt(const checkpoint::Restored& restored) {
   log::info("resumed from {}: step {}, epoch {}, {} samples of it done; it was written by {} ranks, now there are {}",
             where, progress_.step, progress_.position.epoch + 1, progress_.position.consumed, restored.ranks,
             parts_.world.size());
+  for (const std::string& note : restored.notes) log::info("{}: {}", where, note);
 }
 
 }  // namespace shoal::train

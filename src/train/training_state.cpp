@@ -1,12 +1,12 @@
 #include "train/training_state.h"
 
-#include <algorithm>
-#include <array>
+#include <fmt/ranges.h>
+
 #include <nlohmann/json.hpp>
-#include <string_view>
 
 #include "core/check.h"
 #include "core/logging.h"
+#include "train/option_changes.h"
 
 namespace shoal::train {
 namespace {
@@ -14,11 +14,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr int kVersion = 1;
-
-// Options whose change the user should hear of, since they bend the curve; others (files, logging, sharding) do not.
-constexpr std::array<std::string_view, 13> kCourse{
-    "lr",          "momentum",       "betas",      "weight-decay",      "schedule",    "warmup",      "no-decay",
-    "param-group", "clip-grad-norm", "accumulate", "global-batch-size", "param-dtype", "reduce-dtype"};
 
 Json parse(const std::string& text, const std::string& where) {
   Json state = Json::parse(text, nullptr, false);
@@ -57,13 +52,32 @@ void check_same_data(const Json& state, const std::string& where, const TrainOpt
   log::warning("{}: {}; the run goes on with them from its next epoch", where, what);
 }
 
+std::vector<OptionChange> changes_since(const Json& state, const TrainOptions& options) {
+  const NamedValues now = resolved(options);
+  if (state.value("options_hash", "") == options_hash(now)) return {};
+  NamedValues before;
+  if (state.contains("options") && state["options"].is_object())
+    for (const auto& [name, value] : state["options"].items())
+      if (value.is_string()) before.emplace_back(name, value.get<std::string>());
+  return changes_between(before, now);
+}
+
 void warn_of_changes(const Json& state, const std::string& where, const TrainOptions& options) {
-  for (const auto& [name, value] : resolved(options)) {
-    const std::string before = state.value(Json::json_pointer("/options/" + name), std::string(value));
-    if (before == value || std::find(kCourse.begin(), kCourse.end(), name) == kCourse.end()) continue;
-    log::warning("--{} is {} now and was {} when {} was written; the run goes on with {}", name, value, before, where,
-                 value);
-  }
+  for (const OptionChange& change : changes_since(state, options))
+    if (change.rule == ChangeRule::warned)
+      log::warning("--{} is {} now and was {} when {} was written; the run goes on with {}", change.name, change.now,
+                   change.before, where, change.now);
+}
+
+void check_same_options(const std::string& text, const std::string& where, const TrainOptions& options) {
+  std::vector<std::string> refused;
+  for (const OptionChange& change : changes_since(parse(text, where), options))
+    if (change.rule == ChangeRule::refused)
+      refused.push_back(fmt::format("--{} is {} now and was {}", change.name, change.now, change.before));
+  SHOAL_CHECK(refused.empty(), OptionError,
+              "{} was written with other options, with which its state means something else: {}; give them as they "
+              "were, or another --checkpoint-dir",
+              where, fmt::join(refused, "; "));
 }
 
 }  // namespace
@@ -78,6 +92,7 @@ std::string format_training_state(const TrainOptions& options, const Progress& p
   state["ranks"] = ranks;
   state["step"] = progress.step;
   state["optimizer_steps"] = progress.optimizer_steps;
+  state["tokens"] = progress.tokens;
   if (progress.loss_scaler)
     state["loss_scaler"] = {{"scale", progress.loss_scaler->scale}, {"good_steps", progress.loss_scaler->good_steps}};
   state["epoch"] = progress.position.epoch;
@@ -90,7 +105,9 @@ std::string format_training_state(const TrainOptions& options, const Progress& p
                      {"accuracy", progress.test_accuracy},
                      {"mean_loss", progress.test_loss},
                      {"best_accuracy", progress.best_test_accuracy}};
-  for (const auto& [name, value] : resolved(options)) state["options"][name] = value;
+  const NamedValues values = resolved(options);
+  state["options_hash"] = options_hash(values);
+  for (const auto& [name, value] : values) state["options"][name] = value;
   return state.dump();
 }
 
@@ -99,6 +116,7 @@ Progress parse_progress(const std::string& text, const std::string& where) {
   Progress progress;
   progress.step = get<std::int64_t>(state, "/step", where);
   progress.optimizer_steps = state.value("optimizer_steps", progress.step);
+  progress.tokens = state.value("tokens", std::int64_t{0});
   if (state.contains("loss_scaler"))
     progress.loss_scaler = {get<double>(state, "/loss_scaler/scale", where),
                             get<std::int64_t>(state, "/loss_scaler/good_steps", where)};
@@ -128,6 +146,7 @@ void check_same_run(const std::string& text, const std::string& where, const Tra
   SHOAL_CHECK(seed == options.run.seed, OptionError,
               "{} was trained with seed {}, not {}: give --seed {} to go on, or another --checkpoint-dir to start anew",
               where, seed, options.run.seed, seed);
+  check_same_options(text, where, options);
 }
 
 void check_continues(const std::string& text, const std::string& where, const TrainOptions& options,

@@ -14,6 +14,7 @@ namespace shoal::train {
 struct Progress {
   std::int64_t step = 0;             // done
   std::int64_t optimizer_steps = 0;  // of these; fewer where fp16 gradients overflowed
+  std::int64_t tokens = 0;           // that all ranks together have trained on; 0 where samples are not of tokens
   std::optional<LossScalerState> loss_scaler;
   data::SamplePosition position;
   // Of the steps of this epoch so far.
@@ -37,12 +38,12 @@ std::string format_training_state(const TrainOptions& options, const Progress& p
 Progress parse_progress(const std::string& text, const std::string& where);
 
 // Can a run of `options` use the state that this one wrote? Another model or optimizer is a CheckpointError, another
-// seed an OptionError.
+// seed, or another option that change_rule() refuses, an OptionError.
 void check_same_run(const std::string& text, const std::string& where, const TrainOptions& options);
 
 // Once that is so: other data, or another order of it, is an OptionError in the middle of an epoch and a warning at its
-// start; other options that change the course of the run (lr, schedule, batch, …) are warnings. Warnings come from the
-// rank that calls.
+// start; other options of which change_rule() wants to warn (lr, schedule, batch, …) are warnings. Warnings come from
+// the rank that calls.
 void check_continues(const std::string& text, const std::string& where, const TrainOptions& options,
                      const DataIdentity& data);
 

@@ -14,6 +14,7 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <thread>
 #include <vector>
 
 #include "checkpoint/checkpointer.h"
@@ -101,6 +102,17 @@ void drop_cache(const fs::path& folder) {
   }
 }
 
+// Old checkpoints are deleted in the background, beside what is measured next.
+void await_deletion(comm::ProcessGroup& world, const fs::path& folder) {
+  const auto under_way = [&] {
+    return std::any_of(fs::directory_iterator(folder), fs::directory_iterator(), [](const auto& entry) {
+      return entry.path().filename().string().find(".tmp.") != std::string::npos;
+    });
+  };
+  while (world.rank() == 0 && under_way()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  world.barrier();
+}
+
 void bench(comm::ProcessGroup& world, const fs::path& folder, std::int64_t mib, int rounds) {
   Held held;
   make_state(held, world.rank(), world.size(), mib << 20);
@@ -110,8 +122,10 @@ void bench(comm::ProcessGroup& world, const fs::path& folder, std::int64_t mib, 
   for (int round = 0; round <= rounds; ++round) {
     std::map<std::string, double> now;
     const std::int64_t step = 10 * round;
+    await_deletion(world, folder);
     now["plain_write"] = seconds_of(world, [&] { write_plainly(plain, held); });
     now["save"] = seconds_of(world, [&] { checkpointer.save(step + 1, views_of(held), "{}"); });
+    await_deletion(world, folder);
     now["load"] = seconds_of(world, [&] { checkpointer.restore(held.state, "auto"); });
     now["plain_read"] = seconds_of(world, [&] { read_plainly(plain, held); });
     world.barrier();
@@ -119,6 +133,7 @@ void bench(comm::ProcessGroup& world, const fs::path& folder, std::int64_t mib, 
     now["plain_read_from_disk"] = seconds_of(world, [&] { read_plainly(plain, held); });
     if (world.rank() == 0) drop_cache(folder);
     now["load_from_disk"] = seconds_of(world, [&] { checkpointer.restore(held.state, "auto"); });
+    await_deletion(world, folder);
     now["async_start"] = seconds_of(world, [&] { checkpointer.start_save(step + 2, views_of(held), "{}"); });
     now["async_copies"] = seconds_of(world, [&] { checkpointer.await_copies(); });
     now["async_rest"] = seconds_of(world, [&] { checkpointer.finish_save(); });

@@ -98,6 +98,32 @@ TEST(StagingPool, NeverTakesMoreThanItsLimitAndKeepsWhatItHas) {
   EXPECT_EQ(made, 5);
 }
 
+// What is made ahead is what the first save takes, and no more than the budget allows.
+TEST(StagingPool, IsFilledBeforeTheFirstSave) {
+  const std::vector<testing::SampleTensor> tensors{{"model/w", DType::uint8, {18 << 20}, "u"}};
+  for (const auto& [budget, made_ahead] : {std::pair<std::int64_t, int>{1 << 30, 5}, {3 * kChunkBytes + 1, 3}}) {
+    const TemporaryDirectory directory;
+    FakeWorld(1).run([&, stage = budget, wanted = made_ahead](ProcessGroup& world) {
+      std::atomic<int> made = 0;
+      CheckpointerOptions options;
+      options.directory = directory.path();
+      options.stage_bytes = stage;
+      options.allocate_stage = [&] {
+        ++made;
+        return std::shared_ptr<std::byte>(new std::byte[kChunkBytes], std::default_delete<std::byte[]>());
+      };
+      Checkpointer checkpointer(world, options);
+      checkpointer.prepare_saves(testing::blank_state(tensors, 0, 1));
+      for (int waited = 0; made < wanted && waited < 1000; ++waited)
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      EXPECT_EQ(made, wanted);
+      checkpointer.start_save(1, testing::blank_state(tensors, 0, 1), testing::kTrainingState);
+      checkpointer.finish_save();
+      EXPECT_EQ(made, wanted);
+    });
+  }
+}
+
 // Blocks a writer at one point until it is let go.
 class Gate {
  public:

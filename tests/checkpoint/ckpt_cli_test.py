@@ -170,6 +170,11 @@ class CkptCli(unittest.TestCase):
         would = self.run_ckpt("prune", self.ckpt, "--keep", "1", "--dry-run").stdout
         self.assertIn("2 would be deleted", would)
         self.assertEqual(len(os.listdir(self.ckpt)), 3)
+        would = json.loads(self.run_ckpt("prune", self.ckpt, "--keep", "1", "--dry-run", "--json").stdout)
+        fates = [(entry["step"], entry["fate"]) for entry in would["checkpoints"]]
+        self.assertEqual(fates, [(15, "kept"), (10, "removed"), (5, "removed")])
+        self.assertEqual((would["dry_run"], would["verified"]), (True, self.ckpt + "/step_00000015"))
+        self.assertTrue(all(entry["bytes"] > 1000 for entry in would["checkpoints"]), would)
         done = self.run_ckpt("prune", self.ckpt, "--keep", "1", "--keep-every", "10").stdout
         self.assertIn("step_00000015 verifies", done)
         self.assertEqual(sorted(os.listdir(self.ckpt)), ["step_00000010", "step_00000015"])
@@ -179,6 +184,10 @@ class CkptCli(unittest.TestCase):
         os.truncate(self.shard(1), 100)
         self.assertIn("would be renamed", self.run_ckpt("repair", self.ckpt, "--dry-run").stdout)
         self.assertEqual(sorted(os.listdir(self.ckpt)), ["step_00000005", "step_00000010"])
+        would = json.loads(self.run_ckpt("repair", self.ckpt, "--dry-run", "--json").stdout)
+        self.assertEqual(would["newest_sound"], self.ckpt + "/step_00000005")
+        self.assertEqual([entry["path"] for entry in would["damaged"]], [self.newest])
+        self.assertIn("has 100 bytes", would["damaged"][0]["problem"])
         done = self.run_ckpt("repair", self.ckpt).stdout
         self.assertIn("_rank_00001.h5 has 100 bytes", done)
         self.assertIn("step_00000005: sound; the next start resumes from it", done)
@@ -186,6 +195,8 @@ class CkptCli(unittest.TestCase):
         self.assertTrue(evidence.startswith("damaged_step_00000010."), evidence)
         self.assertEqual((latest, sound), ("latest", "step_00000005"))
         self.assertEqual(len(json.loads(self.run_ckpt("list", self.ckpt, "--json").stdout)), 1)
+        nothing = json.loads(self.run_ckpt("repair", self.ckpt, "--json").stdout)
+        self.assertEqual((nothing["damaged"], nothing["dry_run"]), ([], False))
         os.remove(self.ckpt + "/step_00000005/COMMIT")
         self.assertIn("none of the 1", self.complaint("repair", self.ckpt, code=CHECKPOINT))
 

@@ -8,6 +8,7 @@
 #include "checkpoint/catalog.h"
 #include "checkpoint/file_names.h"
 #include "checkpoint/sample_state.h"
+#include "core/file_calls.h"
 #include "core/file_io.h"
 
 namespace shoal::checkpoint {
@@ -44,6 +45,30 @@ TEST(Prune, MultiplesStayForEver) {
             (Names{"latest", "step_00000010", "step_00000020", "step_00000030", "step_00000035"}));
   tidy_up(directory.path(), {1, 20});  // of a run with other options
   EXPECT_EQ(names_in(directory.path()), (Names{"latest", "step_00000020", "step_00000035"}));
+}
+
+class CountedManifests final : public FileCalls {
+ public:
+  CountedManifests() { use_file_calls(this); }
+  ~CountedManifests() override { use_file_calls(nullptr); }
+  ssize_t pread(int descriptor, void* data, std::size_t bytes, off_t offset) override {
+    const fs::path path = fs::read_symlink("/proc/self/fd/" + std::to_string(descriptor));
+    if (offset == 0 && path.filename() == kManifestName) ++count;
+    return FileCalls::pread(descriptor, data, bytes, offset);
+  }
+  int count = 0;
+};
+
+// A run of months has hundreds of these, and a save must not read them all.
+TEST(Prune, ThoseThatStayForEverAreNotReadAgain) {
+  const TemporaryDirectory directory;
+  for (std::int64_t step = 10; step <= 200; step += 10) write_sample(directory.path(), step, 1, 1);
+  write_sample(directory.path(), 205, 1, 1);
+  write_sample(directory.path(), 206, 1, 1);
+  const CountedManifests manifests;
+  tidy_up(directory.path(), {1, 10});
+  EXPECT_EQ(names_in(directory.path()).size(), 22u) << "20 multiples, the newest and 'latest'";
+  EXPECT_LE(manifests.count, 3) << "of the newest, and of the one that goes";
 }
 
 // The older of two checkpoints of one step was displaced: it goes though its step is a multiple.

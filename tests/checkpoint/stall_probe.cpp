@@ -1,20 +1,37 @@
 // stall_probe FOLDER POINT RANK: a job that saves twice and restores. At the number POINT of SavePoint in the second
-// save rank RANK stops for ever; POINT "restore": it does not come to the restore.
+// save rank RANK stops for ever; POINT "restore": it does not come to the restore; "read": it stops in the middle of
+// reading its part.
 #include <mpi.h>
 #include <unistd.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <string>
 
 #include "checkpoint/checkpointer.h"
 #include "checkpoint/sample_state.h"
 #include "comm/mpi_process_group.h"
 #include "core/error.h"
+#include "core/file_calls.h"
 #include "core/logging.h"
 
 namespace {
 
 using namespace shoal;
+
+// Of what is read with elements in it: the second read of a shard file, after its table.
+class StopsWhileReading final : public FileCalls {
+ public:
+  ssize_t pread(int descriptor, void* data, std::size_t bytes, off_t offset) override {
+    const auto path = std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(descriptor));
+    if (path.parent_path().filename() == "shards" && ++reads_ > kTables) ::pause();
+    return FileCalls::pread(descriptor, data, bytes, offset);
+  }
+
+ private:
+  static constexpr int kTables = 2;  // read once for all ranks, and once for this one
+  int reads_ = 0;
+};
 
 void run(comm::ProcessGroup& world, const std::string& folder, const std::string& point, int rank) {
   int saves = 0;
@@ -31,6 +48,8 @@ void run(comm::ProcessGroup& world, const std::string& folder, const std::string
     checkpointer.save(step, state, testing::kTrainingState);
   }
   if (point == "restore" && rank == world.rank()) ::pause();
+  StopsWhileReading stops;
+  if (point == "read" && rank == world.rank()) use_file_calls(&stops);
   StateDict blank = testing::blank_state(tensors, world.rank(), world.size());
   checkpointer.restore(blank, "auto");
 }

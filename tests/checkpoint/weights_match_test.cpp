@@ -156,5 +156,16 @@ TEST(WeightsMatch, WhatIsNoTensorIsToldWithTheReason) {
   EXPECT_CONTAINS(error, "'epoch' (is no tensor)");
 }
 
+TEST(WeightsMatch, RulesAllowWhatTheyName) {
+  const MatchRules rules = MatchRules::parse({"head.*"}, {"old.**"}, {});
+  const WeightsMatch found =
+      match_weights(file_of({"a", "old.x.y"}), {}, model_of({"a", "head.w", "head.b"}), "FILE", rules);
+  EXPECT_EQ(found.source, (std::vector<std::size_t>{0, kNoSource, kNoSource}));
+  EXPECT_EQ(found.notes, (Names{"1 of the file left out: 'old.x.y'",
+                                "2 not in the file, which keep their initial values: 'head.w', 'head.b'"}));
+  EXPECT_THROW(match_weights(file_of({"a", "new"}), {}, model_of({"a", "head.w"}), "FILE", rules), CheckpointError);
+  EXPECT_THROW(match_weights(file_of({"a"}), {}, model_of({"a", "tail"}), "FILE", rules), CheckpointError);
+}
+
 }  // namespace
 }  // namespace shoal::checkpoint

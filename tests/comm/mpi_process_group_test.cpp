@@ -44,6 +44,23 @@ TEST(MpiProcessGroup, MessagesAboveTheLimitTravelInPieces) {
   for (std::int64_t i = 0; i < count; ++i) ASSERT_EQ(data[i], static_cast<float>(i));
 }
 
+TEST(MpiProcessGroup, SmallThingsAmongManyRanksGoThroughTrees) {
+  MpiProcessGroup group(MPI_COMM_WORLD, {.few_ranks = 1});
+  for (const std::size_t bytes : {0, 1, 1000, 70'000}) {  // the last one is not small
+    const std::string mine(bytes, static_cast<char>('a' + group.rank()));
+    const std::vector<std::string> all = all_gather_bytes(group, mine);
+    for (int r = 0; r < group.size(); ++r)
+      EXPECT_EQ(all.at(static_cast<std::size_t>(r)), std::string(bytes, static_cast<char>('a' + r)));
+    EXPECT_EQ(broadcast_bytes(group, mine), std::string(bytes, 'a'));
+    group.barrier();
+  }
+  std::vector<std::int64_t> in_place(static_cast<std::size_t>(group.size()));
+  std::int64_t* const own = &in_place[static_cast<std::size_t>(group.rank())];
+  *own = 7 + group.rank();
+  group.all_gather(own, in_place.data(), 1, DType::int64)->wait();
+  for (int r = 0; r < group.size(); ++r) EXPECT_EQ(in_place[static_cast<std::size_t>(r)], 7 + r);
+}
+
 TEST(MpiProcessGroup, ManyCollectivesDoNotRunOutOfTags) {
   MpiProcessGroup group(MPI_COMM_WORLD);
   std::vector<std::int32_t> all(static_cast<std::size_t>(group.size()));

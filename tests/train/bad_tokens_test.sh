@@ -59,6 +59,8 @@ expect 2 "power of two, not 3" on_ranks 3 "${given[@]}" --data tokens.bin --dete
 expect 5 "nowhere" "${given[@]}" --data tokens.bin --init-from nowhere
 expect 4 "tokens.bin" "${given[@]}" --data tokens.bin --init-from tokens.bin
 expect 0 "wrote two.h5" "${given[@]}" --data tokens.bin --checkpoint-dir two --output two.h5
+expect 0 '"tokens": 128' "$programs/shoal" ckpt inspect two
+expect 2 "other options.*--heads is 1 now and was" "${given[@]}" --data tokens.bin --checkpoint-dir two --heads 1
 expect 0 "initial weights from two.h5" "${given[@]}" --data tokens.bin --init-from two.h5
 expect 4 "two.h5" "${given[@]}" --data tokens.bin --init-from two.h5 --layers 1
 expect 4 "two.h5" "${given[@]}" --data tokens.bin --init-from two.h5 --hidden-size 32

@@ -56,7 +56,15 @@ expect 4 "was trained with adadelta.*--optimizer adam" "${small[@]}" --checkpoin
 expect 2 "was trained with seed 1, not 2: give --seed 1" "${small[@]}" --checkpoint-dir whole --seed 2
 expect 2 "middle of an epoch" "${small[@]}" --checkpoint-dir whole --no-shuffle
 expect 2 "--resume never, but whole holds checkpoints" "${small[@]}" --checkpoint-dir whole --resume never
+expect 4 "3 in the model but not in the checkpoint .--allow-missing.: 'model/conv1.bias'" "${small[@]}" \
+  --checkpoint-dir renamed --resume whole --rename 'conv1.bias=stem.bias'
 [[ $(saved) == "$before" ]] || fail "refused, but changed"
+
+# But for what the user names.
+expect 0 "3 not in the checkpoint, which keep their initial values: 'model/conv1.bias'" "${small[@]}" --max-steps 18 \
+  --checkpoint-dir renamed --resume whole --rename 'conv1.bias=stem.bias' --allow-missing conv1.bias --allow-extra 'stem.*'
+expect 0 "2 not in the file, which keep their initial values: 'conv1" "${small[@]}" --max-steps 1 \
+  --checkpoint-dir started --init-from whole --allow-missing 'conv1.*' --allow-extra 'stem.*' --rename 'conv1.*=stem.*'
 
 # A damaged newest checkpoint: loud, and the one before it is used.
 newest=$(ls -d whole/step_* | tail -n 1)

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "core/error.h"
+#include "train/option_changes.h"
 #include "train/random_seed.h"
 #include "train/thread_share.h"
 
@@ -22,6 +23,7 @@ Progress progress_in_epoch() {
   Progress progress;
   progress.step = 123;
   progress.position = {.epoch = 2, .consumed = 640};
+  progress.tokens = 123'456'789'012;
   progress.epoch_loss_sum = 0.1 + 0.2;  // no short decimal: must come back to the last bit
   progress.epoch_count = 640;
   progress.test_step = 80;
@@ -37,6 +39,7 @@ TEST(TrainingState, ComesBackToTheLastBit) {
   const Progress after = parse_progress(text, "x");
   EXPECT_EQ(after.step, before.step);
   EXPECT_EQ(after.position, before.position);
+  EXPECT_EQ(after.tokens, before.tokens);
   EXPECT_EQ(after.epoch_loss_sum, before.epoch_loss_sum);
   EXPECT_EQ(after.epoch_count, before.epoch_count);
   EXPECT_EQ(after.test_step, before.test_step);
@@ -69,6 +72,55 @@ TEST(TrainingState, AnotherModelOptimizerOrSeedIsRefused) {
   options = options_of_run();
   options.run.seed = 7;
   EXPECT_THROW(check_same_run(text, "x", options), OptionError);
+}
+
+TEST(TrainingState, RefusedOptionsAreListedTogether) {
+  TrainOptions options = options_of_run();
+  options.model.shape.heads = 12;
+  options.model.shape.rope_theta = 1e4;
+  const std::string text = format_training_state(options, progress_in_epoch(), kData, 3);
+  EXPECT_NO_THROW(check_same_run(text, "x", options));
+  options.model.shape.heads = 6;
+  options.model.shape.rope_theta = 5e5;
+  options.optimizer.learning_rate = 0.5;
+  options.run.log_every = 3;
+  try {
+    check_same_run(text, "ck/step_123", options);
+    ADD_FAILURE();
+  } catch (const OptionError& error) {
+    const std::string what = error.what();
+    EXPECT_NE(what.find("--heads is 6 now and was 12; --rope-theta is 500000 now and was 10000;"), what.npos) << what;
+    EXPECT_EQ(what.find("--lr"), what.npos) << what;
+  }
+}
+
+// Each rule is about an option that there is, and the hash is about those with a rule.
+TEST(OptionChanges, RulesAndHash) {
+  TrainOptions options = options_of_run();
+  options.model.shape = {.layers = 1,
+                         .heads = 1,
+                         .kv_heads = 1,
+                         .hidden_size = 1,
+                         .intermediate_size = 1,
+                         .vocab_size = 1,
+                         .max_positions = 1,
+                         .dropout = 0,
+                         .rope_theta = 1,
+                         .rope_scaling = 1};
+  const NamedValues before = resolved(options);
+  int refused = 0, warned = 0;
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    NamedValues now = before;
+    now[i].second += "x";
+    const auto changes = changes_between(before, now);
+    ASSERT_EQ(changes.size(), 1u);
+    EXPECT_EQ(changes[0].name, before[i].first);
+    refused += changes[0].rule == ChangeRule::refused;
+    warned += changes[0].rule == ChangeRule::warned;
+    EXPECT_EQ(options_hash(now) == options_hash(before), changes[0].rule == ChangeRule::free) << changes[0].name;
+  }
+  EXPECT_EQ(refused, 13);
+  EXPECT_EQ(warned, 21);
 }
 
 TEST(TrainingState, OtherDataAreRefusedInTheMiddleOfAnEpochOnly) {
