@@ -1,0 +1,44 @@
+// The training state that another framework has saved: weights, moments of the optimizer and its step, under the names
+// that Shoal's checkpoints have.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "checkpoint/weights_file.h"
+
+namespace shoal::checkpoint {
+
+struct ForeignState {
+  std::filesystem::path path;
+  // Tensors are "model/NAME" and "optimizer/STATE/NAME"; the others are parts of the model that cannot be read.
+  WeightsContents contents;
+  std::vector<std::pair<std::string, std::string>> aliases;  // tied: {alias, name}, the latter among the tensors
+  std::optional<std::int64_t> step;                          // that the optimizer has done
+  std::string optimizer;                                     // "adamw", …; empty: none, or not told
+  std::map<std::string, std::string> settings;               // of the optimizer ("lr"), for people
+
+  bool has_optimizer() const;
+};
+
+// Any source that Shoal knows, told from the contents: a directory of torch.distributed.checkpoint, a folder of
+// DeepSpeed, a file of torch.save, and all that WeightsFile opens (weights alone). `key`: the dictionary in it that
+// holds the model, "" for the usual ones. IoError and CheckpointError as there.
+ForeignState open_foreign(const std::filesystem::path& path, const std::string& key);
+
+// One a format.
+bool is_dcp_directory(const std::filesystem::path& path);
+ForeignState open_dcp(const std::filesystem::path& path, const std::string& key);
+bool is_deepspeed_folder(const std::filesystem::path& path);
+ForeignState open_deepspeed(const std::filesystem::path& path);
+ForeignState open_torch_training(const std::filesystem::path& path, const std::string& key);
+
+// The model alone, without "model/", as WeightsFile has it.
+WeightsContents model_weights(ForeignState state);
+
+}  // namespace shoal::checkpoint
