@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <regex>
+#include <set>
 
 #include "checkpoint/file_names.h"
 #include "checkpoint/saved_optimizer.h"
@@ -19,8 +20,6 @@ using Kind = PickleNode::Kind;
 
 namespace {
 
-constexpr const char* kMasters = "model";
-
 std::int64_t product(const std::vector<std::int64_t>& shape) {
   std::int64_t numel = 1;
   for (const std::int64_t extent : shape) numel *= extent;
@@ -37,15 +36,18 @@ std::vector<const PickleNode*> groups_of(const TorchArchive& archive, const Pick
 }
 
 std::string name_of(const std::string& kind, const std::string& parameter) {
-  return kind == kMasters ? fmt::format("{}{}", kModelPrefix, unwrapped(parameter))
-                          : fmt::format("{}{}/{}", kOptimizerPrefix, kind, unwrapped(parameter));
+  return kind == FlatPartitions::kMasters ? fmt::format("{}{}", kModelPrefix, unwrapped(parameter))
+                                          : fmt::format("{}{}/{}", kOptimizerPrefix, kind, unwrapped(parameter));
 }
 
 }  // namespace
 
 void DeepspeedParts::fail(const std::string& what) const { throw CheckpointError("{}: {}", folder_.string(), what); }
 
-DeepspeedParts::DeepspeedParts(const fs::path& folder) : folder_(folder), files_(folder) { find_files(); }
+DeepspeedParts::DeepspeedParts(const fs::path& folder, bool with_moments)
+    : folder_(folder), files_(folder), with_moments_(with_moments) {
+  find_files();
+}
 
 std::unique_ptr<TorchArchive> DeepspeedParts::open(const std::string& name) {
   return std::make_unique<TorchArchive>(source_of(files_.open(name), files_.path(name)), is_training_global);
@@ -86,10 +88,6 @@ void DeepspeedParts::find_files() {
   }
 }
 
-void DeepspeedParts::read_ranks(OptimizerFacts& facts) {
-  for (std::size_t rank = 0; rank < optimizer_files_.size(); ++rank) read_rank(rank, facts);
-}
-
 void DeepspeedParts::read_rank(std::size_t rank, OptimizerFacts& facts) {
   const std::string& file = optimizer_files_[rank];
   const auto archive = open(file);
@@ -105,7 +103,7 @@ void DeepspeedParts::read_rank(std::size_t rank, OptimizerFacts& facts) {
   const char* key = stage_ == 3 ? "fp32_flat_groups" : "single_partition_of_fp32_groups";
   const PickleNode* masters = archive->find(*state, key);
   if (masters == nullptr || masters->kind != Kind::list) fail(fmt::format("{} has no list {}", file, key));
-  Flat flat{file, {}};
+  FlatPartitions::Part flat{file, {}};
   for (const PickleRef group : masters->items) {
     const PickleNode* call = archive->as_tensor(archive->at(group));
     std::string reason = "is no tensor";
@@ -114,11 +112,11 @@ void DeepspeedParts::read_rank(std::size_t rank, OptimizerFacts& facts) {
     if (!stored || stored->spec.shape.size() != 1) fail(fmt::format("{}: an element of {} {}", file, key, reason));
     flat.groups.push_back(std::move(*stored));
   }
-  flats_[kMasters].push_back(std::move(flat));
+  partitions_.kinds[FlatPartitions::kMasters].push_back(std::move(flat));
   if (const PickleNode* paddings = archive->find(*state, "param_alignment_paddings"); paddings != nullptr && rank == 0)
     for (const PickleRef group : paddings->items)
-      paddings_.push_back(archive->integers(archive->at(group), "paddings"));
-  read_moments(rank, *archive, *state, facts);
+      partitions_.paddings.push_back(archive->integers(archive->at(group), "paddings"));
+  if (with_moments_) read_moments(rank, *archive, *state, facts);
 }
 
 // {"state": {0: {"exp_avg": …}}}, numbered as the groups are.
@@ -127,7 +125,7 @@ void DeepspeedParts::read_moments(std::size_t rank, TorchArchive& archive, const
   const PickleNode* base = archive.find(state, stage_ == 3 ? "optimizer_state_dict" : "base_optimizer_state");
   const PickleNode* states = base == nullptr ? nullptr : archive.find(*base, "state");
   if (states == nullptr) return;  // of an elastic checkpoint, or removed: the weights alone
-  const std::size_t groups = flats_[kMasters][rank].groups.size();
+  const std::size_t groups = partitions_.kinds[FlatPartitions::kMasters][rank].groups.size();
   for (const auto& [key, values] : states->entries) {
     const auto group = static_cast<std::size_t>(archive.at(key).integer);
     if (archive.at(key).kind != Kind::integer || group >= groups)
@@ -143,7 +141,7 @@ void DeepspeedParts::read_moments(std::size_t rank, TorchArchive& archive, const
       std::optional<StoredTensor> stored;
       if (call != nullptr) stored = archive.place(*call, name, reason);
       if (!stored || stored->spec.shape.size() != 1) continue;
-      Flats& flats = flats_[name];
+      std::vector<FlatPartitions::Part>& flats = partitions_.kinds[name];
       flats.resize(rank + 1);
       flats[rank].file = optimizer_files_[rank];
       flats[rank].groups.resize(groups);
@@ -153,49 +151,11 @@ void DeepspeedParts::read_moments(std::size_t rank, TorchArchive& archive, const
   note_groups(archive, archive.find(*base, "param_groups"), facts);
 }
 
-// ZeRO-1 and 2: a group's vector is the partitions of all ranks, one behind the other, and `begin` counts in it.
-// ZeRO-3: each rank has an equal part of each parameter, and `begin` counts in the groups of a rank, one behind the
-// other.
-std::vector<TensorPiece> DeepspeedParts::pieces_of(const std::string& kind, std::size_t group, std::int64_t begin,
-                                                   std::int64_t numel) const {
-  std::vector<TensorPiece> pieces;
-  const Flats &masters = flats_.at(kMasters), &flats = flats_.at(kind);
-  const auto ranks = static_cast<std::int64_t>(masters.size());
-  const std::int64_t part = (numel + ranks - 1) / ranks;
-  const auto add = [&](std::size_t rank, std::size_t g, Range wanted, std::int64_t flat_begin, std::int64_t shift) {
-    if (rank >= flats.size() || g >= flats[rank].groups.size()) return;
-    const StoredTensor& stored = flats[rank].groups[g];
-    const std::int64_t held = stored.spec.shape.empty() ? 0 : stored.spec.shape[0];
-    const Range both = intersect(wanted, {flat_begin, held});
-    if (both.count > 0)
-      pieces.push_back({{both.begin - shift, both.count}, flats[rank].file, stored, both.begin - flat_begin});
-  };
-  std::int64_t at = 0;
-  for (std::size_t rank = 0; rank < masters.size(); ++rank) {
-    if (stage_ != 3) {
-      if (group >= masters[rank].groups.size()) break;
-      add(rank, group, {begin, numel}, at, begin);
-      at += masters[rank].groups[group].spec.shape[0];
-      continue;
-    }
-    const std::int64_t first = std::min(numel, static_cast<std::int64_t>(rank) * part);
-    at = 0;
-    for (std::size_t g = 0; g < masters[rank].groups.size(); ++g) {
-      add(rank, g, {begin, std::min(part, numel - first)}, at, begin - first);
-      at += masters[rank].groups[g].spec.shape[0];
-    }
-  }
-  std::int64_t covered = 0;
-  for (const TensorPiece& piece : pieces) covered += piece.elements.count;
-  if (covered != numel) return {};
-  return pieces;
-}
-
 void DeepspeedParts::add_trained(TorchArchive& model, std::vector<PiecedTensor>& tensors) const {
   const std::vector<const PickleNode*> groups = groups_of(model, model.find(model.root(), "param_shapes"));
   if (groups.empty()) fail(model_files_.front() + " has no param_shapes");
   const auto ranks = static_cast<std::int64_t>(optimizer_files_.size());
-  for (const auto& [kind, flats] : flats_) {
+  for (const auto& [kind, flats] : partitions_.kinds) {
     std::int64_t begin = 0;
     for (std::size_t group = 0; group < groups.size(); ++group) {
       if (stage_ != 3) begin = 0;
@@ -206,7 +166,7 @@ void DeepspeedParts::add_trained(TorchArchive& model, std::vector<PiecedTensor>&
         const auto bytes = formats::bytes_of(DType::float32, tensor.spec.shape);
         if (!bytes) fail(fmt::format("'{}' has an impossible shape", parameter));
         const std::int64_t numel = product(tensor.spec.shape);
-        tensor.pieces = pieces_of(kind, group, begin, numel);
+        tensor.pieces = partitions_.pieces(kind, stage_ == 3, group, begin, numel);
         if (tensor.pieces.empty() && numel > 0)
           fail(fmt::format("the partitions of '{}' ({}) do not add up to it", parameter, kind));
         for (const TensorPiece& piece : tensor.pieces)
@@ -215,7 +175,7 @@ void DeepspeedParts::add_trained(TorchArchive& model, std::vector<PiecedTensor>&
         if (!tensor.pieces.empty()) tensor.spec.dtype = tensor.pieces.front().stored.spec.dtype;
         tensors.push_back(std::move(tensor));
         begin += stage_ == 3 ? (numel + ranks - 1) / ranks : numel;
-        if (group < paddings_.size() && i < paddings_[group].size()) begin += paddings_[group][i];
+        begin += partitions_.padding(group, i);
       }
     }
   }
@@ -228,17 +188,24 @@ PiecedTensor DeepspeedParts::whole(TorchArchive& archive, const std::string& fil
   std::optional<StoredTensor> stored;
   if (call != nullptr) stored = archive.place(*call, name, reason);
   if (!stored) fail(fmt::format("{}: '{}' {}", file, name, reason));
-  stored->spec.name = name_of(kMasters, name);
+  stored->spec.name = name_of(FlatPartitions::kMasters, name);
   const TensorSpec spec = stored->spec;
   return {spec, {{{0, spec.numel()}, file, std::move(*stored), 0}}};
 }
 
-void DeepspeedParts::add_buffers(TorchArchive& model, std::vector<PiecedTensor>& tensors) {
+// Buffers, and with ZeRO-1 the frozen parameters: the module has them whole.
+void DeepspeedParts::add_rest(TorchArchive& model, std::vector<PiecedTensor>& tensors, const Aliases& aliases) const {
   const PickleNode *names = model.find(model.root(), "buffer_names"), *module = model.find(model.root(), "module");
   if (names == nullptr || module == nullptr) return;
-  for (const PickleRef name : names->items)
-    if (const PickleNode* buffer = model.find(*module, model.at(name).text))
-      tensors.push_back(whole(model, model_files_.front(), model.at(name).text, *buffer));
+  std::set<std::string> known, buffers;
+  for (const PiecedTensor& tensor : tensors) known.insert(tensor.spec.name);
+  for (const auto& [alias, name] : aliases) known.insert(alias);
+  for (const PickleRef name : names->items) buffers.insert(model.at(name).text);
+  for (const auto& [key, value] : module->entries) {
+    const std::string name = TorchArchive::name_of_key(model.at(key));
+    if (known.contains(name_of(FlatPartitions::kMasters, name)) || (stage_ == 3 && !buffers.contains(name))) continue;
+    tensors.push_back(whole(model, model_files_.front(), name, model.at(value)));
+  }
 }
 
 // ZeRO-1 and 2 keep them whole, ZeRO-3 in equal parts in the files of all ranks.
@@ -281,21 +248,21 @@ void DeepspeedParts::add_plain(TorchArchive& model, std::vector<PiecedTensor>& t
     tensors.push_back(whole(model, model_files_.front(), TorchArchive::name_of_key(model.at(key)), model.at(value)));
 }
 
-std::vector<PiecedTensor> DeepspeedParts::tensors(std::vector<std::pair<std::string, std::string>>& aliases,
-                                                  OptimizerFacts& facts) {
+std::vector<PiecedTensor> DeepspeedParts::tensors(Aliases& aliases, OptimizerFacts& facts) {
   const auto model = open(model_files_.front());
   std::vector<PiecedTensor> tensors;
   if (stage_ == 0) {
     add_plain(*model, tensors);
     return tensors;
   }
-  read_ranks(facts);
+  for (std::size_t rank = 0; rank < optimizer_files_.size(); ++rank) read_rank(rank, facts);
   add_trained(*model, tensors);
   add_frozen(*model, tensors);
-  add_buffers(*model, tensors);
   if (const PickleNode* shared = model->find(model->root(), "shared_params"))
     for (const auto& [alias, name] : shared->entries)
-      aliases.emplace_back(name_of(kMasters, model->at(alias).text), name_of(kMasters, model->at(name).text));
+      aliases.emplace_back(name_of(FlatPartitions::kMasters, model->at(alias).text),
+                           name_of(FlatPartitions::kMasters, model->at(name).text));
+  add_rest(*model, tensors, aliases);
   std::stable_partition(tensors.begin(), tensors.end(),
                         [](const PiecedTensor& t) { return is_model_tensor(t.spec.name); });
   return tensors;

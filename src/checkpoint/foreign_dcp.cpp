@@ -41,7 +41,8 @@ std::optional<std::string> behind(const DcpEntry& entry, const std::string& key)
 
 class Directory {
  public:
-  Directory(const fs::path& path, const std::string& key) : key_(key) {
+  Directory(const fs::path& path, const ForeignOptions& options)
+      : key_(options.key), weights_only_(options.weights_only) {
     const fs::path metadata = path / kMetadataName;
     SHOAL_CHECK(InputFile(metadata).size() <= kMostMetadataBytes, CheckpointError, "{} is too large: it is damaged",
                 metadata.string());
@@ -61,8 +62,11 @@ class Directory {
         state_.contents.tensors.push_back({name, *entry.known, entry.shape});
         kept.push_back(std::move(entry));
       }
-    SHOAL_CHECK(!kept.empty(), CheckpointError, "{} holds no tensors of a model{}", state_.path.string(),
-                key_.empty() ? "" : " under '" + key_ + "' (--key)");
+    const auto& tensors = state_.contents.tensors;
+    SHOAL_CHECK(
+        std::any_of(tensors.begin(), tensors.end(), [](const TensorSpec& t) { return is_model_tensor(t.name); }),
+        CheckpointError, "{} holds no tensors of a model{}", state_.path.string(),
+        key_.empty() ? "" : " under '" + key_ + "' (--key)");
     state_.contents.read = [chunks = chunks_, kept = std::move(kept)](std::size_t tensor, std::int64_t begin,
                                                                       std::int64_t count, std::byte* into) {
       chunks->read(kept[tensor], begin, count, into);
@@ -80,7 +84,8 @@ class Directory {
   // What the tensor is called here; empty for what is none, or is not wanted. Notes the optimizer's steps and settings.
   std::string name_of(const DcpEntry& entry, bool nested) {
     const std::size_t optimizer = find_any(entry.path, kOptimizers);
-    if (optimizer + 1 < entry.path.size()) return name_of_state(entry, joined(entry.path, optimizer + 1));
+    if (optimizer + 1 < entry.path.size())
+      return weights_only_ ? "" : name_of_state(entry, joined(entry.path, optimizer + 1));
     std::optional<std::string> name;
     if (!key_.empty())
       name = behind(entry, key_);
@@ -122,6 +127,7 @@ class Directory {
   }
 
   const std::string& key_;
+  bool weights_only_;
   std::vector<DcpEntry> entries_;
   std::shared_ptr<DcpChunks> chunks_;
   OptimizerFacts facts_;
@@ -135,6 +141,6 @@ bool is_dcp_directory(const fs::path& path) {
   return fs::is_regular_file(path / kMetadataName, ignored);
 }
 
-ForeignState open_dcp(const fs::path& path, const std::string& key) { return Directory(path, key).read(); }
+ForeignState open_dcp(const fs::path& path, const ForeignOptions& options) { return Directory(path, options).read(); }
 
 }  // namespace shoal::checkpoint

@@ -47,9 +47,10 @@ bool is_deepspeed_folder(const fs::path& path) {
   return has_states(path) || (fs::is_regular_file(path / kLatest, ignored) && has_states(folder_of(path)));
 }
 
-ForeignState open_deepspeed(const fs::path& path) {
+ForeignState open_deepspeed(const fs::path& path, const ForeignOptions& options) {
   const fs::path folder = folder_of(path);
-  DeepspeedParts parts(folder);
+  SHOAL_CHECK(options.key.empty(), OptionError, "--key {}: a folder of DeepSpeed has one model alone", options.key);
+  DeepspeedParts parts(folder, !options.weights_only);
   ForeignState state;
   state.path = folder;
   state.contents.format = fmt::format("DeepSpeed, ZeRO-{}", parts.stage());

@@ -44,11 +44,11 @@ bool ForeignState::has_optimizer() const {
                      [](const TensorSpec& spec) { return !is_model_tensor(spec.name); });
 }
 
-ForeignState open_foreign(const fs::path& path, const std::string& key) {
-  ForeignState state = is_dcp_directory(path)      ? open_dcp(path, key)
-                       : is_deepspeed_folder(path) ? open_deepspeed(path)
-                       : is_zip(path)              ? open_torch_training(path, key)
-                                                   : open_weights(path, key);
+ForeignState open_foreign(const fs::path& path, const ForeignOptions& options) {
+  ForeignState state = is_dcp_directory(path)      ? open_dcp(path, options)
+                       : is_deepspeed_folder(path) ? open_deepspeed(path, options)
+                       : is_zip(path)              ? open_torch_training(path, options)
+                                                   : open_weights(path, options.key);
   strip_module_prefix(state);
   return state;
 }

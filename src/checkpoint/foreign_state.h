@@ -26,17 +26,22 @@ struct ForeignState {
   bool has_optimizer() const;
 };
 
+struct ForeignOptions {
+  std::string key;            // the dictionary in the source that holds the model; "": the usual ones
+  bool weights_only = false;  // the optimizer is not looked at
+};
+
 // Any source that Shoal knows, told from the contents: a directory of torch.distributed.checkpoint, a folder of
-// DeepSpeed, a file of torch.save, and all that WeightsFile opens (weights alone). `key`: the dictionary in it that
-// holds the model, "" for the usual ones. IoError and CheckpointError as there.
-ForeignState open_foreign(const std::filesystem::path& path, const std::string& key);
+// DeepSpeed, a file of torch.save, and all that WeightsFile opens (weights alone). IoError and CheckpointError as
+// there.
+ForeignState open_foreign(const std::filesystem::path& path, const ForeignOptions& options);
 
 // One a format.
 bool is_dcp_directory(const std::filesystem::path& path);
-ForeignState open_dcp(const std::filesystem::path& path, const std::string& key);
+ForeignState open_dcp(const std::filesystem::path& path, const ForeignOptions& options);
 bool is_deepspeed_folder(const std::filesystem::path& path);
-ForeignState open_deepspeed(const std::filesystem::path& path);
-ForeignState open_torch_training(const std::filesystem::path& path, const std::string& key);
+ForeignState open_deepspeed(const std::filesystem::path& path, const ForeignOptions& options);
+ForeignState open_torch_training(const std::filesystem::path& path, const ForeignOptions& options);
 
 // The model alone, without "model/", as WeightsFile has it.
 WeightsContents model_weights(ForeignState state);

@@ -49,18 +49,19 @@ const PickleNode* optimizer_of(const TorchArchive& archive) {
 
 }  // namespace
 
-ForeignState open_torch_training(const fs::path& path, const std::string& key) {
+ForeignState open_torch_training(const fs::path& path, const ForeignOptions& options) {
   auto file = std::make_shared<InputFile>(path);
   TorchArchive archive(source_of(file, path), is_training_global);
   ForeignState state;
   state.path = path;
   formats::StoredTensors found;
-  const PickleNode& dictionary = formats::find_state_dict(archive, key, found);
+  const PickleNode& dictionary = formats::find_state_dict(archive, options.key, found);
   formats::StoredTensors stored = formats::tensors_of(archive, dictionary);
   for (StoredTensor& tensor : stored.tensors)
     tensor.spec.name = std::string(kModelPrefix) + unwrapped(tensor.spec.name);
   join_same(stored.tensors, state);
-  if (const PickleNode* optimizer = optimizer_of(archive); optimizer != nullptr && &dictionary != &archive.root()) {
+  const PickleNode* optimizer = options.weights_only ? nullptr : optimizer_of(archive);
+  if (optimizer != nullptr && &dictionary != &archive.root()) {
     OptimizerFacts facts;
     std::vector<StoredTensor> moments = read_saved_optimizer(archive, *optimizer, stored.tensors, facts);
     for (StoredTensor& moment : moments) stored.tensors.push_back(std::move(moment));

@@ -149,7 +149,7 @@ void copy_tensor(const WeightsContents& contents, std::size_t tensor, DType to, 
 }
 
 ForeignState open_source(const ImportOptions& options) {
-  ForeignState state = open_foreign(options.source, options.key);
+  ForeignState state = open_foreign(options.source, {options.key, options.weights_only});
   check_all_is_known(state);
   leave_out(state, options.weights_only);
   join_tied(state);
