@@ -59,10 +59,11 @@ void check_same_data(const Json& state, const std::string& where, const TrainOpt
 
 // The tensors themselves are compared when they are restored.
 void check_same_import(const Json& state, const std::string& where, const TrainOptions& options) {
-  SHOAL_CHECK(get<bool>(state, "/imported/with_optimizer", where), CheckpointError,
-              "{} was imported without an optimizer's state, so that there is nothing to resume: give it to --init-from, "
-              "with another --checkpoint-dir",
-              where);
+  SHOAL_CHECK(
+      get<bool>(state, "/imported/with_optimizer", where), CheckpointError,
+      "{} was imported without an optimizer's state, so that there is nothing to resume: give it to --init-from, "
+      "with another --checkpoint-dir",
+      where);
   const auto optimizer = get<std::string>(state, "/optimizer", where);
   SHOAL_CHECK(optimizer.empty() || optimizer == options.optimizer.rule.name, CheckpointError,
               "{} was trained with {}, whose state --optimizer {} cannot use: give --optimizer {}", where, optimizer,

@@ -40,8 +40,8 @@ Progress parse_progress(const std::string& text, const std::string& where);
 // seed an OptionError.
 void check_same_run(const std::string& text, const std::string& where, const TrainOptions& options);
 
-// The state that `shoal ckpt import` writes: what another framework has trained. Its model, seed and data are not known,
-// and those of the run are taken for them.
+// The state that `shoal ckpt import` writes: what another framework has trained. Its model, seed and data are not
+// known, and those of the run are taken for them.
 bool is_imported(const std::string& text);
 
 // Where a run without a stop would be after the steps that an imported state tells, at the batch size of this one.

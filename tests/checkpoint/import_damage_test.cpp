@@ -9,6 +9,7 @@
 #include "checkpoint/import.h"
 #include "checkpoint/sample_state.h"
 #include "checkpoint/verify.h"
+#include "checkpoint/weights_file.h"
 #include "core/error.h"
 
 namespace shoal::checkpoint {
@@ -55,6 +56,19 @@ class ImportDamage : public ::testing::TestWithParam<const char*> {
   testing::TemporaryDirectory directory_{testing::memory_folder()};
   std::vector<fs::path> files_;
 };
+
+// What --init-from sees: the model alone, under its own names.
+TEST_P(ImportDamage, WeightsAlone) {
+  const std::unique_ptr<WeightsFile> file = WeightsFile::open(source());
+  std::int64_t weights = 0;
+  for (const TensorSpec& spec : file->tensors()) {
+    EXPECT_EQ(spec.name.find('/'), std::string::npos) << spec.name;
+    weights += spec.name.ends_with(".weight");
+    std::vector<std::byte> elements(static_cast<std::size_t>(spec.numel() * size_of(spec.dtype)));
+    file->read(static_cast<std::size_t>(&spec - file->tensors().data()), 0, spec.numel(), elements.data());
+  }
+  EXPECT_GE(weights, 2);
+}
 
 TEST_P(ImportDamage, MissingOrCutFiles) {
   EXPECT_TRUE(import());
