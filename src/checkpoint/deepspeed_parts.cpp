@@ -20,6 +20,8 @@ using Kind = PickleNode::Kind;
 
 namespace {
 
+constexpr std::int64_t kMostElements = std::int64_t{1} << 60;
+
 std::int64_t product(const std::vector<std::int64_t>& shape) {
   std::int64_t numel = 1;
   for (const std::int64_t extent : shape) numel *= extent;
@@ -175,7 +177,8 @@ void DeepspeedParts::add_trained(TorchArchive& model, std::vector<PiecedTensor>&
         if (!tensor.pieces.empty()) tensor.spec.dtype = tensor.pieces.front().stored.spec.dtype;
         tensors.push_back(std::move(tensor));
         begin += stage_ == 3 ? (numel + ranks - 1) / ranks : numel;
-        begin += partitions_.padding(group, i);
+        begin += std::min(partitions_.padding(group, i), kMostElements);
+        if (begin > kMostElements) fail("its parameters have an impossible size");
       }
     }
   }

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "checkpoint/attempt.h"
 #include "checkpoint/convert_elements.h"
@@ -56,9 +57,9 @@ void join_tied(ForeignState& state) {
   std::vector<std::size_t> kept;
   std::map<std::size_t, std::size_t> tied;
   for (std::size_t head = 0; head < tensors.size(); ++head)
-    for (std::size_t i = 0; i < tensors.size() && !tied.contains(head); ++i)
-      if (is_model_tensor(tensors[head].name) && is_model_tensor(tensors[i].name) && i != head &&
-          tensors[i].shape == tensors[head].shape && tensors[i].dtype == tensors[head].dtype &&
+    for (std::size_t i = 0; is_model_tensor(tensors[head].name) && i < tensors.size() && !tied.contains(head); ++i)
+      if (is_model_tensor(tensors[i].name) && i != head && tensors[i].shape == tensors[head].shape &&
+          tensors[i].dtype == tensors[head].dtype &&
           is_tied_head(parameter_name(tensors[head].name), parameter_name(tensors[i].name)) &&
           equal(state.contents, head, i))
         tied[head] = i;
@@ -89,6 +90,10 @@ void leave_out(ForeignState& state, bool weights_only) {
     state.contents.notes.push_back(fmt::format("{} buffers left out, which are no state: {}{}", buffers.size(),
                                                buffers.front(), buffers.size() > 1 ? ", …" : ""));
   keep_tensors(state, kept);
+  std::erase_if(state.aliases, [&](const auto& alias) {
+    return std::none_of(state.contents.tensors.begin(), state.contents.tensors.end(),
+                        [&](const TensorSpec& spec) { return spec.name == alias.second; });
+  });
 }
 
 void check_all_is_known(const ForeignState& state) {
@@ -101,6 +106,33 @@ void check_all_is_known(const ForeignState& state) {
               "which part is the model (--key)",
               state.path.string(), state.contents.others.size(), fmt::join(others, "; "));
   SHOAL_CHECK(!state.contents.tensors.empty(), CheckpointError, "{} holds no tensors", state.path.string());
+}
+
+// Not empty, without zero bytes, and UTF-8.
+bool is_tensor_name(const std::string& name) {
+  try {
+    return name.find('\0') == std::string::npos && !shard_dataset_path(name).empty() &&
+           !nlohmann::json(name).dump().empty();
+  } catch (const Error&) {
+    return false;
+  } catch (const nlohmann::json::exception&) {
+    return false;
+  }
+}
+
+// What a manifest asks of names, before anything is written.
+void check_names(const ForeignState& state) {
+  std::set<std::string> names;
+  const auto check = [&](const std::string& name, bool proper, const char* what) {
+    SHOAL_CHECK(proper, CheckpointError, "{}: {} {}: rename it in the source", state.path.string(),
+                nlohmann::json(name).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace), what);
+  };
+  for (const TensorSpec& spec : state.contents.tensors) {
+    check(spec.name, is_tensor_name(spec.name), "is no name of a tensor, which is UTF-8 without zero bytes");
+    check(spec.name, names.insert(spec.name).second, "is the name of two tensors");
+  }
+  for (const auto& [alias, name] : state.aliases)
+    check(alias, names.contains(name) && names.insert(alias).second, "cannot be another name of a tensor");
 }
 
 // One unit of the parameters and one of each state of the optimizer, so that each rank has equal parts of all. What is
@@ -151,6 +183,7 @@ void copy_tensor(const WeightsContents& contents, std::size_t tensor, DType to, 
 ForeignState open_source(const ImportOptions& options) {
   ForeignState state = open_foreign(options.source, {options.key, options.weights_only});
   check_all_is_known(state);
+  check_names(state);
   leave_out(state, options.weights_only);
   join_tied(state);
   return state;

@@ -11,6 +11,7 @@ namespace {
 using Kind = PickleNode::Kind;
 
 constexpr std::uint64_t kMostPickleBytes = 64 << 20;
+constexpr std::int64_t kMostRepeated = 1 << 30;  // bytes of a view that is larger than its storage
 constexpr std::string_view kPickleName = "data.pkl", kPickleEnd = "/data.pkl";
 constexpr std::string_view kDictionary = "collections.OrderedDict", kTensor = "torch._utils._rebuild_tensor_v2",
                            kNewTensor = "torch._utils._rebuild_tensor_v3",
@@ -187,6 +188,9 @@ void TorchArchive::place_elements(StoredTensor& tensor, std::int64_t first, cons
     tensor.strides.clear();
     return;
   }
+  if (*bytes > kMostRepeated && static_cast<std::uint64_t>(*bytes) > storage.bytes)
+    throw CheckpointError("{}: tensor '{}' of {} bytes repeats a storage of {}: save a copy of it (.contiguous())",
+                          path(), name, *bytes, storage.bytes);
   const auto room = static_cast<std::int64_t>(storage.bytes) / size_of(dtype);
   std::int64_t last = first;
   std::int64_t dense = 1;  // the stride that a row-major tensor would have

@@ -214,6 +214,16 @@ class ImportTest(unittest.TestCase):
             self.assertIn(part, result.stderr)
         self.assertEqual(glob.glob(output + "/*"), [])
 
+    def test_names_and_sizes_that_cannot_be(self):
+        path = self.output + "/names.pt"
+        for state, part in (({"a": torch.ones(2), "_orig_mod.a": torch.zeros(2)}, '"model/a" is the name of two tensors'),
+                            ({"a\0b": torch.ones(2)}, "zero bytes"), ({"": torch.ones(2)}, "is no name of a tensor"),
+                            ({"a": torch.ones(1).expand(2**40)}, "repeats a storage of 4"),
+                            ({"a": torch.ones(2, dtype=torch.complex64)}, "ComplexFloatStorage"),
+                            ({"a": torch.ones(2).to(torch.float8_e4m3fn)}, "float8_e4m3fn")):
+            torch.save(state, path)
+            self.refused(path, part)
+
     def test_damaged_and_hostile_sources(self):
         copy = self.output + "/copy"
         shutil.copytree(f"{self.folder}/fsdp2", copy)
