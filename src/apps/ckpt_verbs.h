@@ -16,6 +16,7 @@ ExitCode ckpt_list(const std::vector<std::string>& arguments);
 ExitCode ckpt_inspect(const std::vector<std::string>& arguments);
 ExitCode ckpt_verify(const std::vector<std::string>& arguments);
 ExitCode ckpt_consolidate(const std::vector<std::string>& arguments);
+ExitCode ckpt_import(const std::vector<std::string>& arguments);
 ExitCode ckpt_diff(const std::vector<std::string>& arguments);
 ExitCode ckpt_view(const std::vector<std::string>& arguments);
 ExitCode ckpt_reshard(const std::vector<std::string>& arguments);

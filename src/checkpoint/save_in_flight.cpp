@@ -2,30 +2,20 @@
 
 #include <algorithm>
 #include <charconv>
-#include <ctime>
 #include <vector>
 
 #include "checkpoint/agreement.h"
 #include "checkpoint/file_names.h"
+#include "checkpoint/manifest_origin.h"
 #include "checkpoint/state_checks.h"
 #include "checkpoint/view.h"
 #include "checkpoint/wait_for_all.h"
 #include "core/check.h"
 #include "core/logging.h"
 #include "core/timer.h"
-#include "hdf5/call.h"
 
 namespace shoal::checkpoint {
 namespace {
-
-std::string utc_now() {
-  const std::time_t now = std::time(nullptr);
-  std::tm parts{};
-  gmtime_r(&now, &parts);
-  char text[32];
-  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
-  return text;
-}
 
 // Small records on their way from one rank to the others: numbers, separated by spaces.
 std::vector<std::int64_t> numbers_of(const std::string& text) {
@@ -64,8 +54,7 @@ Manifest make_manifest(const Attempt& attempt, const StateDict& state, const std
   manifest.sequence = attempt.sequence;
   manifest.step = attempt.step;
   manifest.ranks = ranks;
-  manifest.created = utc_now();
-  manifest.libraries = {{"shoal", SHOAL_VERSION}, {"hdf5", hdf5::library_version()}};
+  note_origin(manifest);
   for (const ShardedTensor& tensor : state.tensors) manifest.tensors.push_back({tensor.spec, tensor.rule});
   manifest.aliases = state.aliases;
   manifest.training_state = training_state;

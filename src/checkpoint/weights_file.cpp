@@ -6,6 +6,7 @@
 #include <system_error>
 
 #include "checkpoint/catalog.h"
+#include "checkpoint/foreign_state.h"
 #include "core/check.h"
 #include "core/file_io.h"
 #include "formats/safetensors.h"
@@ -81,6 +82,10 @@ std::unique_ptr<WeightsFile> WeightsFile::open(const fs::path& path) {
     const fs::path checkpoint = resolve_checkpoint(path);
     return std::make_unique<WeightsFile>(checkpoint, open_checkpoint_weights(checkpoint));
   }
+  if (is_dcp_directory(path))
+    return std::make_unique<WeightsFile>(path, model_weights(open_dcp(path, {.key = "", .weights_only = true})));
+  if (is_deepspeed_folder(path))
+    return std::make_unique<WeightsFile>(path, model_weights(open_deepspeed(path, {.key = "", .weights_only = true})));
   const fs::path file = folder ? find_in_folder(path) : path;
   const bool index = head_of(InputFile(file)).starts_with('{');
   return std::make_unique<WeightsFile>(file, index ? open_indexed(file) : open_single_file(file));

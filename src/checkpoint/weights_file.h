@@ -28,9 +28,9 @@ class WeightsFile {
  public:
   // The format is told from the contents, not from the name: HDF5, a file of torch.save, safetensors, the index of a
   // model in several files, or a folder with model.safetensors, pytorch_model.bin (each also in several files, with
-  // their .index.json) or model.h5; or a sharded checkpoint, or a directory of them, whose newest is meant. Reads
-  // headers alone. IoError where it cannot be read; CheckpointError, with path
-  // and place, where it is damaged, incomplete or none of these.
+  // their .index.json) or model.h5; a directory of torch.distributed.checkpoint, a folder of DeepSpeed; or a sharded
+  // checkpoint, or a directory of them, whose newest is meant. Reads headers alone. IoError where it cannot be read;
+  // CheckpointError, with path and place, where it is damaged, incomplete or none of these.
   static std::unique_ptr<WeightsFile> open(const std::filesystem::path& path);
 
   const std::filesystem::path& path() const { return path_; }

@@ -110,6 +110,11 @@ class Machine {
       case 'X': return push_text(cursor_.text(cursor_.u32()));
       case 0x8C: return push_text(cursor_.text(cursor_.u8()));
       case 0x8D: return push_text(cursor_.text(cursor_.u64()));
+      case 'C':
+      case 'U': return push_text(cursor_.text(cursor_.u8()));
+      case 'B':
+      case 'T': return push_text(cursor_.text(cursor_.u32()));
+      case 0x8E: return push_text(cursor_.text(cursor_.u64()));
       default: return false;
     }
   }
@@ -128,9 +133,12 @@ class Machine {
       case 0x85: return push_items(Kind::tuple, pop_some(1));
       case 0x86: return push_items(Kind::tuple, pop_some(2));
       case 0x87: return push_items(Kind::tuple, pop_some(3));
-      case ']': return push_items(Kind::list, {});
+      case ']':
+      case 0x8F: return push_items(Kind::list, {});             // a set
+      case 0x91: return push_items(Kind::list, pop_to_mark());  // a frozen one
       case 'a': return append(pop_some(1));
-      case 'e': return append(pop_to_mark());
+      case 'e':
+      case 0x90: return append(pop_to_mark());
       case '}': return push_items(Kind::dictionary, {});
       case 's': return set_entries(pop_some(2));
       case 'u': return set_entries(pop_to_mark());
@@ -159,11 +167,19 @@ class Machine {
         return push_global(module, cursor_.text_until('\n'));
       }
       case 0x93: return stack_global();
-      case 'R': return push_items(Kind::call, call_items());
+      case 'R':
+      case 0x81: return push_items(Kind::call, call_items());
+      case 0x92: pop(); return push_items(Kind::call, call_items());  // without what it is called with by name
       case 'Q': return push_items(Kind::persistent, pop_some(1));
-      case 'b': pop(); return top().kind == Kind::call;  // attributes, such as a state dict's versions
+      case 'b': return set_state(pop());
       default: return false;
     }
+  }
+
+  bool set_state(PickleRef state) {
+    check(top().kind == Kind::call, "gives attributes to what is no object");
+    top().state = state;
+    return true;
   }
 
   bool stack_global() {

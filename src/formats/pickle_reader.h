@@ -1,10 +1,11 @@
 // Reads a Python pickle as a tree of values and never executes anything: a call that Python would make becomes a node
-// that names the callable. Only the opcodes are known that torch.save needs for dictionaries of tensors, numbers and
-// text (protocols 2 to 5; Python's Lib/pickletools.py).
+// that names the callable. Only the opcodes are known that torch.save and torch.distributed.checkpoint need (protocols
+// 2 to 5; Python's Lib/pickletools.py).
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,11 +19,13 @@ struct PickleNode {
   Kind kind = Kind::none;
   std::int64_t integer = 0;  // integer and boolean
   double real = 0;
-  std::string text;  // text, or a global's "module.name"
-  // tuple, list: its elements; call: the callable and the tuple of arguments; persistent: the id.
+  std::string text;  // text or bytes, or a global's "module.name"
+  // tuple, list or set: its elements; call, or an object of a class: the callable or class and the tuple of arguments;
+  // persistent: the id.
   std::vector<PickleRef> items;
   // Of a dictionary, or set in the result of a call: in order, equal keys not merged.
   std::vector<std::pair<PickleRef, PickleRef>> entries;
+  std::optional<PickleRef> state;  // an object's attributes: mostly a dictionary
 };
 
 struct Pickle {

@@ -237,6 +237,8 @@ void Trainer::adopt(const checkpoint::Restored& restored) {
     check_same_run(restored.training_state, where, options_);
     if (parts_.world.rank() == 0) check_continues(restored.training_state, where, options_, data_);
     progress_ = parse_progress(restored.training_state, where);
+    if (is_imported(restored.training_state))
+      progress_.position = position_after(progress_.step, data_.samples, plan_.global_batch);
     SHOAL_CHECK(progress_.position.consumed < data_.samples, OptionError,
                 "{}: {} samples of the epoch were used, but --data holds {}", where, progress_.position.consumed,
                 data_.samples);

@@ -62,6 +62,19 @@ std::vector<OptionChange> changes_since(const Json& state, const TrainOptions& o
   return changes_between(before, now);
 }
 
+// The tensors themselves are compared when they are restored.
+void check_same_import(const Json& state, const std::string& where, const TrainOptions& options) {
+  SHOAL_CHECK(
+      get<bool>(state, "/imported/with_optimizer", where), CheckpointError,
+      "{} was imported without an optimizer's state, so that there is nothing to resume: give it to --init-from, "
+      "with another --checkpoint-dir",
+      where);
+  const auto optimizer = get<std::string>(state, "/optimizer", where);
+  SHOAL_CHECK(optimizer.empty() || optimizer == options.optimizer.rule.name, CheckpointError,
+              "{} was trained with {}, whose state --optimizer {} cannot use: give --optimizer {}", where, optimizer,
+              options.optimizer.rule.name, optimizer);
+}
+
 void warn_of_changes(const Json& state, const std::string& where, const TrainOptions& options) {
   for (const OptionChange& change : changes_since(state, options))
     if (change.rule == ChangeRule::warned)
@@ -111,12 +124,23 @@ std::string format_training_state(const TrainOptions& options, const Progress& p
   return state.dump();
 }
 
+bool is_imported(const std::string& text) {
+  const Json state = Json::parse(text, nullptr, false);
+  return state.is_object() && state.contains("imported");
+}
+
+data::SamplePosition position_after(std::int64_t steps, std::int64_t samples, std::int64_t global_batch) {
+  const std::int64_t steps_an_epoch = (samples + global_batch - 1) / global_batch;
+  return {steps / steps_an_epoch, steps % steps_an_epoch * global_batch};
+}
+
 Progress parse_progress(const std::string& text, const std::string& where) {
   const Json state = parse(text, where);
   Progress progress;
   progress.step = get<std::int64_t>(state, "/step", where);
   progress.optimizer_steps = state.value("optimizer_steps", progress.step);
   progress.tokens = state.value("tokens", std::int64_t{0});
+  if (is_imported(text)) return progress;
   if (state.contains("loss_scaler"))
     progress.loss_scaler = {get<double>(state, "/loss_scaler/scale", where),
                             get<std::int64_t>(state, "/loss_scaler/good_steps", where)};
@@ -134,6 +158,7 @@ Progress parse_progress(const std::string& text, const std::string& where) {
 
 void check_same_run(const std::string& text, const std::string& where, const TrainOptions& options) {
   const Json state = parse(text, where);
+  if (is_imported(text)) return check_same_import(state, where, options);
   const auto model = get<std::string>(state, "/model", where), optimizer = get<std::string>(state, "/optimizer", where);
   SHOAL_CHECK(model == options.model.name, CheckpointError,
               "{} is a checkpoint of model {}, not of --model {}: give another --checkpoint-dir", where, model,
@@ -152,6 +177,7 @@ void check_same_run(const std::string& text, const std::string& where, const Tra
 void check_continues(const std::string& text, const std::string& where, const TrainOptions& options,
                      const DataIdentity& data) {
   const Json state = parse(text, where);
+  if (is_imported(text)) return;
   check_same_data(state, where, options, data);
   warn_of_changes(state, where, options);
 }

@@ -41,6 +41,13 @@ Progress parse_progress(const std::string& text, const std::string& where);
 // seed, or another option that change_rule() refuses, an OptionError.
 void check_same_run(const std::string& text, const std::string& where, const TrainOptions& options);
 
+// The state that `shoal ckpt import` writes: what another framework has trained. Its model, seed and data are not
+// known, and those of the run are taken for them.
+bool is_imported(const std::string& text);
+
+// Where a run without a stop would be after the steps that an imported state tells, at the batch size of this one.
+data::SamplePosition position_after(std::int64_t steps, std::int64_t samples, std::int64_t global_batch);
+
 // Once that is so: other data, or another order of it, is an OptionError in the middle of an epoch and a warning at its
 // start; other options of which change_rule() wants to warn (lr, schedule, batch, …) are warnings. Warnings come from
 // the rank that calls.

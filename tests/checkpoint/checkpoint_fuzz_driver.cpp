@@ -62,8 +62,9 @@ class Mutator {
 };
 
 int write_corpus(const std::string& folder) {
+  std::size_t number = 0;
   for (const std::string& seed : fuzz_seeds()) {
-    std::ofstream file(folder + "/" + seed[0], std::ios::binary);
+    std::ofstream file(folder + "/" + seed[0] + std::to_string(number++), std::ios::binary);
     file << seed;
     if (!file.flush()) return 1;
   }

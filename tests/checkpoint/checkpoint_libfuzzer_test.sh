@@ -1,10 +1,16 @@
 #!/usr/bin/env bash
-# checkpoint_libfuzzer_test.sh SOURCE_ROOT CHECKPOINT_FUZZ INCLUDE_FOLDER… -- LIBRARY…: builds the fuzz target and the
-# parsers with clang's libFuzzer, links the libraries of this build, and runs it for SHOAL_FUZZ_SECONDS (2). Exits with
-# 77 where there is no clang that can.
+# checkpoint_libfuzzer_test.sh SOURCE_ROOT FUZZ_PROGRAM SOURCE… -- INCLUDE_FOLDER… -- LIBRARY…: builds the fuzz target
+# and the parsers (SOURCE: without ".cpp", below SOURCE_ROOT) with clang's libFuzzer, links the libraries of this build,
+# and runs it for SHOAL_FUZZ_SECONDS (2). Exits with 77 where there is no clang that can.
 set -euo pipefail
 root=$1 driver=$2
 shift 2
+sources=()
+while [[ $1 != -- ]]; do
+  sources+=("$1")
+  shift
+done
+shift
 folders=()
 while [[ $1 != -- ]]; do
   folders+=(-isystem "$1")
@@ -19,8 +25,8 @@ echo 'extern "C" int LLVMFuzzerTestOneInput(const unsigned char*, unsigned long)
 "$clang" -fsanitize=fuzzer,address empty.cpp -o empty 2>errors.txt ||
   { echo "skipped: $clang has no libFuzzer: $(tail -n 1 errors.txt)" && exit 77; }
 jobs=()
-for source in tests/checkpoint/checkpoint_fuzz src/checkpoint/{manifest,commit_record,region_table,shard_reader}; do
-  "$clang" -std=c++20 -O1 -fsanitize=fuzzer-no-link,address -I "$root/src" -I "$root/tests" "${folders[@]}" \
+for source in "${sources[@]}"; do
+  "$clang" -std=c++20 -O1 -fsanitize=fuzzer-no-link,address -I "$root/src" -I "$root/tests" -DSHOAL_GOLDENS="\"$root/tests/interop/goldens\"" "${folders[@]}" \
     -c "$root/$source.cpp" -o "${source##*/}.o" &
   jobs+=($!)
 done

@@ -7,6 +7,7 @@ namespace shoal::formats {
 namespace {
 
 using Kind = PickleNode::Kind;
+using namespace std::string_literals;
 
 Pickle read(const std::string& bytes) {
   return read_pickle(bytes, "FILE", [](std::string_view global) { return global == "good.thing"; });
@@ -48,6 +49,24 @@ TEST(PickleReader, ATreeOfCalls) {
   EXPECT_EQ(pickle.at(root.entries[0].first).text, "key");
   EXPECT_EQ(pickle.at(pickle.at(root.entries[0].second).items[1]).integer, std::int64_t{1} << 40);
   EXPECT_EQ(pickle.at(root.entries[1].second).kind, Kind::persistent);
+}
+
+// Objects of classes, sets and bytes, as newer protocols write them: nodes, and nobody's code.
+TEST(PickleReader, ObjectsSetsAndBytes) {
+  const Pickle object = read(
+      "\x80\x04"
+      "cgood\nthing\n)\x81}X\1\0\0\0aK\7sb."s);
+  const PickleNode& root = object.at(object.root);
+  ASSERT_TRUE(root.kind == Kind::call && root.state.has_value());
+  EXPECT_EQ(object.at(root.items[0]).text, "good.thing");
+  EXPECT_EQ(object.at(object.at(*root.state).entries.at(0).second).integer, 7);
+  const Pickle named = read("cgood\nthing\n)}\x92."s);
+  EXPECT_EQ(named.at(named.root).kind, Kind::call);
+  const Pickle set = read("\x8f(K\1K\2\x90."s);
+  EXPECT_EQ(set.at(set.root).items.size(), 2u);
+  const Pickle bytes = read("C\3a\0b."s);
+  EXPECT_EQ(bytes.at(bytes.root).text, "a\0b"s);
+  EXPECT_CONTAINS(error_of("]}b."), "what is no object");
 }
 
 // Protocol 4's opcodes, a shared list, and a dictionary that holds itself.

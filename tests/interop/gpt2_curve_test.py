@@ -81,12 +81,15 @@ def fsdp2_rank(rank, ranks, port, text, losses):
     torch.distributed.destroy_process_group()
 
 
-def fsdp2_losses(text, ranks):
+def free_port():
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+        return free.getsockname()[1]
+
+
+def fsdp2_losses(text, ranks):
     losses = torch.zeros(STEPS, dtype=torch.float64).share_memory_()
-    mp.spawn(fsdp2_rank, args=(ranks, port, text, losses), nprocs=ranks)
+    mp.spawn(fsdp2_rank, args=(ranks, free_port(), text, losses), nprocs=ranks)
     return losses.tolist()
 
 

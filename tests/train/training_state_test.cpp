@@ -123,6 +123,35 @@ TEST(OptionChanges, RulesAndHash) {
   EXPECT_EQ(warned, 21);
 }
 
+// What `shoal ckpt import` writes has no model, seed or data of its own.
+TEST(TrainingState, AnImportIsTakenForTheRunsOwn) {
+  const auto imported = [](const std::string& optimizer, bool with_optimizer) {
+    return fmt::format(
+        R"({{"version": 1, "step": 20, "optimizer_steps": 20, "optimizer": "{}", "imported": {{"with_optimizer": {}}}}})",
+        optimizer, with_optimizer);
+  };
+  const TrainOptions options = options_of_run();
+  const std::string same = imported(options.optimizer.rule.name, true);
+  EXPECT_TRUE(is_imported(same));
+  EXPECT_FALSE(is_imported(format_training_state(options, progress_in_epoch(), kData, 3)));
+  check_same_run(same, "x", options);
+  check_same_run(imported("", true), "x", options);  // the source did not tell
+  EXPECT_THROW(check_same_run(imported("other", true), "x", options), CheckpointError);
+  EXPECT_THROW(check_same_run(imported("", false), "x", options), CheckpointError);
+  EXPECT_EQ(parse_progress(same, "x").step, 20);
+  EXPECT_EQ(parse_progress(same, "x").optimizer_steps, 20);
+}
+
+// As if the run had been its own from the start.
+TEST(TrainingState, TheDataGoOnWhereTheStepsHaveCome) {
+  for (const std::int64_t batch : {1, 7, 8, 100, 250}) {
+    const data::Sampler sampler(100, 0, false);
+    data::SamplePosition walked;
+    for (std::int64_t steps = 0; steps < 40; walked = sampler.advance(walked, batch), ++steps)
+      EXPECT_EQ(position_after(steps, 100, batch), walked) << steps << " steps of " << batch;
+  }
+}
+
 TEST(TrainingState, OtherDataAreRefusedInTheMiddleOfAnEpochOnly) {
   Progress progress = progress_in_epoch();
   const TrainOptions options = options_of_run();
