@@ -7,15 +7,14 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <numeric>
 #include <set>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "core/error.h"
 #include "core/logging.h"
+#include "core/nearest.h"
 
 namespace {
 
@@ -58,26 +57,6 @@ std::set<std::string> verbs_in(const std::vector<fs::path>& folders) {
   return verbs;
 }
 
-// The number of letters to insert, remove or replace (Levenshtein).
-std::size_t distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    std::size_t diagonal = std::exchange(row[0], i + 1);
-    for (std::size_t j = 0; j < b.size(); ++j) {
-      const std::size_t replaced = diagonal + (a[i] != b[j]);
-      diagonal = std::exchange(row[j + 1], std::min({row[j] + 1, row[j + 1] + 1, replaced}));
-    }
-  }
-  return row.back();
-}
-
-std::string hint_for(const std::string& verb, const std::set<std::string>& verbs) {
-  const auto nearest = std::ranges::min_element(verbs, {}, [&](const auto& known) { return distance(verb, known); });
-  const bool is_near = nearest != verbs.end() && distance(verb, *nearest) <= std::max<std::size_t>(2, verb.size() / 2);
-  return is_near ? fmt::format("did you mean '{}'?", *nearest) : std::string("'shoal --help' lists the verbs");
-}
-
 std::string usage(const std::set<std::string>& verbs) {
   std::string text = "Usage: shoal VERB [options]\n\nVerbs (shoal VERB --help tells more):\n";
   for (const std::string& verb : verbs) {
@@ -97,7 +76,9 @@ std::string usage(const std::set<std::string>& verbs) {
     execv(program.c_str(), arguments);
     throw shoal::IoError("cannot start '{}': {}", program.string(), std::strerror(errno));
   }
-  throw shoal::OptionError("there is no verb '{}'; {}", verb, hint_for(verb, verbs_in(folders)));
+  const std::set<std::string> verbs = verbs_in(folders);
+  throw shoal::OptionError("there is no verb '{}'{}", verb,
+                           shoal::did_you_mean(verb, {verbs.begin(), verbs.end()}, "; 'shoal --help' lists the verbs"));
 }
 
 ExitCode run(int argc, char** argv) {
