@@ -15,7 +15,7 @@ void translate_recomputation(Section& root) {
   auto block = root.section(key);
   if (!block) return;
   const bool offload = block->is_on("cpu_checkpointing");
-  bool wanted = offload || block->whole("number_checkpoints").value_or(0) > 0;
+  bool wanted = block->whole("number_checkpoints").value_or(0) > 0 || offload;
   for (const char* flag : {"partition_activations", "partitioned_activations", "contiguous_memory_optimization"})
     wanted = block->is_on(flag) || wanted;
   if (wanted) root.set(key, "activation-checkpoint", "full");

@@ -63,7 +63,10 @@ void leave_out_tuning(Section& zero) {
                   "round_robin_gradients",
                   "parameter_alignment",
                   "use_multi_rank_bucket_allreduce"});
-  // What is done anyway, or is about DeepSpeed's own checkpoints and checks.
+}
+
+// What is done anyway, or is about DeepSpeed's own checkpoints and checks.
+void pass_over_habits(Section& zero) {
   zero.pass_over({"contiguous_gradients",
                   "reduce_scatter",
                   "allgather_partitions",
@@ -111,6 +114,7 @@ void translate_zero_block(Section& root, int ranks) {
   if (mics > 0) zero->set_number("mics_shard_size", "shard-size", mics);
   translate_hierarchy(*zero, ranks);
   leave_out_tuning(*zero);
+  pass_over_habits(*zero);
   zero->finish();
 }
 
