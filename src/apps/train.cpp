@@ -6,7 +6,9 @@
 #include <exception>
 #include <optional>
 #include <sstream>
+#include <string_view>
 
+#include "apps/command_line.h"
 #include "apps/train_failure.h"
 #include "apps/train_options.h"
 #include "apps/train_placement.h"
@@ -198,6 +200,10 @@ ExitCode run_session(int argc, char** argv, std::optional<launch::JobWatch>& wat
 }  // namespace shoal::apps
 
 int main(int argc, char** argv) {
+  if (argc == 2 && std::string_view(argv[1]) == shoal::apps::kDescribe) {  // the driver asks, outside of any job
+    shoal::log::print_result(shoal::apps::train_description());
+    return 0;
+  }
   std::optional<shoal::launch::JobWatch> watch;  // longer than MPI, and than what is put in order after an error
   try {
     return static_cast<int>(shoal::apps::run_session(argc, argv, watch));

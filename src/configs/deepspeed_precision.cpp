@@ -28,7 +28,7 @@ bool translate_type(Section& root, const std::string& key, const std::string& dt
   if (dtype == "fp16") translate_loss_scale(*block);
   block->refuse({"fp16_master_weights_and_grads", "bf16_master_weights_and_grads", "bf16_optimizer_states"},
                 "masters, gradients' sums and states are fp32");
-  block->pass_over({"immediate_grad_update", "check_grad_overflow", "auto_cast"});
+  block->pass_over({"immediate_grad_update", "check_grad_overflow", "check_overflow", "auto_cast"});
   block->finish();
   if (enabled) block->set("enabled", "param-dtype", dtype);
   return enabled;

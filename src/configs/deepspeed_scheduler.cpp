@@ -17,7 +17,8 @@ void translate_warmup(Section& params, const std::string& least_key) {
   const std::string shape = params.text("warmup_type").value_or("log");
   SHOAL_CHECK(shape == "log" || shape == "linear", OptionError, "{} is '{}', but must be log or linear",
               params.name("warmup_type"), shape);
-  if (shape == "log")
+  const bool warms_up = steps.value_or(params.has("warmup_num_steps") ? 0 : kDefault) > 1;
+  if (shape == "log" && warms_up)
     params.remark("the learning rate warms up in a straight line, not by " + params.path("warmup_type") + " log");
   if (params.number(least_key).value_or(0) != 0)
     params.remark(fmt::format("the warm-up begins at --lr / --warmup, not at {}", params.path(least_key)));

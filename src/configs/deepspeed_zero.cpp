@@ -21,11 +21,11 @@ std::string device_of(Section& zero, const std::string& key, std::initializer_li
   return device;
 }
 
-// ZeRO++: units stay whole among the ranks of a node from forward to backward.
+// ZeRO++: units stay whole among the ranks of a node from forward to backward. Among all ranks that is stage 3 itself.
 void translate_hierarchy(Section& zero, int ranks) {
   const std::string key = "zero_hpz_partition_size";
   const auto size = zero.whole(key).value_or(1);
-  if (size == 1) return;
+  if (size == 1 || size == ranks) return;
   SHOAL_CHECK(size > 1 && ranks % size == 0, OptionError, "{} is {}, but must divide the {} ranks", zero.name(key),
               size, ranks);
   zero.set_number(key, "reshard-after-forward", size);
