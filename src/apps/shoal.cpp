@@ -7,12 +7,17 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "core/error.h"
+#include "apps/cli_docs.h"
+#include "apps/completion.h"
+#include "apps/verb_programs.h"
+#include "core/check.h"
 #include "core/logging.h"
 #include "core/nearest.h"
 
@@ -20,8 +25,10 @@ namespace {
 
 namespace fs = std::filesystem;
 using shoal::ExitCode;
-
-constexpr std::string_view kPrefix = "shoal-";
+using shoal::apps::is_program;
+using shoal::apps::kProgramPrefix;
+using shoal::apps::program_folders;
+using shoal::apps::verbs_in;
 
 struct Summary {
   std::string_view verb, text;
@@ -35,40 +42,18 @@ constexpr std::array kSummaries{
     Summary{"env", "who and where this process is: what Slurm says, and with which variable"},
 };
 
-std::vector<fs::path> program_folders() {
-  const fs::path here = fs::read_symlink("/proc/self/exe").parent_path();
-  return {here, here.parent_path() / "libexec" / "shoal"};
-}
-
-bool is_program(const fs::path& path) {
-  std::error_code ignored;
-  return fs::is_regular_file(path, ignored) && access(path.c_str(), X_OK) == 0;
-}
-
-std::set<std::string> verbs_in(const std::vector<fs::path>& folders) {
-  std::set<std::string> verbs;
-  for (const fs::path& folder : folders) {
-    std::error_code absent;
-    for (const auto& entry : fs::directory_iterator(folder, absent)) {
-      const std::string name = entry.path().filename();
-      if (name.starts_with(kPrefix) && is_program(entry)) verbs.insert(name.substr(kPrefix.size()));
-    }
-  }
-  return verbs;
-}
-
 std::string usage(const std::set<std::string>& verbs) {
   std::string text = "Usage: shoal VERB [options]\n\nVerbs (shoal VERB --help tells more):\n";
   for (const std::string& verb : verbs) {
     const auto* known = std::ranges::find(kSummaries, verb, &Summary::verb);
     text += fmt::format("  {:<10} {}\n", verb, known != kSummaries.end() ? known->text : "");
   }
-  return text + "\nOther options: --help, --version\n";
+  return text + "\nOther options: --help, --version, --completion bash, --print-cli-docs\n";
 }
 
 // arguments[0] is replaced by the name of the program, which ps and top then show.
 [[noreturn]] void become(const std::string& verb, char** arguments, const std::vector<fs::path>& folders) {
-  std::string name = std::string(kPrefix) + verb;
+  std::string name = std::string(kProgramPrefix) + verb;
   arguments[0] = name.data();
   for (const fs::path& folder : folders) {
     const fs::path program = folder / name;
@@ -81,6 +66,23 @@ std::string usage(const std::set<std::string>& verbs) {
                            shoal::did_you_mean(verb, {verbs.begin(), verbs.end()}, "; 'shoal --help' lists the verbs"));
 }
 
+std::vector<nlohmann::ordered_json> all_described(const std::vector<fs::path>& folders) {
+  std::vector<nlohmann::ordered_json> all;
+  for (const std::string& verb : verbs_in(folders))
+    for (auto& described : shoal::apps::described_verbs(verb, folders)) all.push_back(std::move(described));
+  return all;
+}
+
+// What is made out of the options of all verbs. Nothing where it is not asked for.
+std::optional<std::string> generated(int argc, char** argv, const std::vector<fs::path>& folders) {
+  const std::string what = argc > 1 ? argv[1] : "";
+  if (what == "--print-cli-docs") return shoal::apps::cli_docs(all_described(folders));
+  if (what != "--completion") return std::nullopt;
+  SHOAL_CHECK(argc == 3 && std::string_view(argv[2]) == "bash", shoal::OptionError,
+              "--completion takes the name of a shell: bash");
+  return shoal::apps::bash_completion(verbs_in(folders), all_described(folders));
+}
+
 ExitCode run(int argc, char** argv) {
   const auto folders = program_folders();
   const std::string verb = argc > 1 ? argv[1] : "";
@@ -90,6 +92,10 @@ ExitCode run(int argc, char** argv) {
   }
   if (verb == "--help" || verb == "-h" || (verb == "help" && argc == 2)) {
     fmt::print("{}", usage(verbs_in(folders)));
+    return ExitCode::ok;
+  }
+  if (const auto text = generated(argc, argv, folders)) {
+    fmt::print("{}", *text);
     return ExitCode::ok;
   }
   if (verb.empty()) {

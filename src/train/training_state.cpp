@@ -16,9 +16,9 @@ using Json = nlohmann::ordered_json;
 constexpr int kVersion = 1;
 
 // Options whose change the user should hear of, since they bend the curve; others (files, logging, sharding) do not.
-constexpr std::array<std::string_view, 13> kCourse{
-    "lr",          "momentum",       "betas",      "weight-decay",      "schedule",    "warmup",      "no-decay",
-    "param-group", "clip-grad-norm", "accumulate", "global-batch-size", "param-dtype", "reduce-dtype"};
+constexpr std::array<std::string_view, 14> kCourse{
+    "lr",       "momentum",    "betas",          "eps",        "weight-decay",      "schedule",    "warmup",
+    "no-decay", "param-group", "clip-grad-norm", "accumulate", "global-batch-size", "param-dtype", "reduce-dtype"};
 
 Json parse(const std::string& text, const std::string& where) {
   Json state = Json::parse(text, nullptr, false);
