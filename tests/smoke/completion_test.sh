@@ -44,11 +44,14 @@ offers "shoal ckpt verify --w" --workers
 offers "shoal ckpt verify --" --json !--model
 offers "shoal ckpt verify d" data.bin
 
-# Every verb says what it is for, its options with defaults, and an example.
+# Every verb says what it is for, its options with defaults, and an example, and guesses what was mistyped.
 while read -r verb; do
   help=$($shoal $verb --help 2>&1) || fail "shoal $verb --help"
   grep -q -- "--help *show this and stop" <<<"$help" || fail "shoal $verb --help shows no options: $help"
   grep -A1 "^Example:" <<<"$help" | grep -q "shoal ${verb}" || fail "shoal $verb --help shows no example: $help"
+  status=0
+  guess=$($shoal $verb --hepl 2>&1) || status=$?
+  [[ $status == 2 && $guess == *"'--hepl'; did you mean '--help'?"* ]] || fail "shoal $verb --hepl: $status $guess"
 done < <(sed -n 's/^## shoal //p' "$docs/cli.md")
 for other in "zsh" ""; do
   status=0
