@@ -79,15 +79,22 @@ void translate_plugin_keys(Section& plugin) {
     plugin.set_number("gradient_clipping", "clip-grad-norm", *norm);
 }
 
+// As accelerate reads it, from where the program runs; or else beside the config that names it, as its templates have
+// it.
+std::filesystem::path named_file(const std::string& name, const std::filesystem::path& config) {
+  const std::filesystem::path beside = config.parent_path() / name;
+  return !std::filesystem::exists(name) && std::filesystem::exists(beside) ? beside : std::filesystem::path(name);
+}
+
 // The plug-in's own keys, or the file that says more.
-void translate_plugin(Section plugin, int ranks) {
+void translate_plugin(Section plugin, const std::filesystem::path& config, int ranks) {
   const std::string file_key = "deepspeed_config_file";
   if (const auto file = plugin.text(file_key)) {
     for (const char* key : {"zero_stage", "offload_optimizer_device", "offload_param_device",
                             "gradient_accumulation_steps", "gradient_clipping"})
       SHOAL_CHECK(!plugin.has(key), OptionError, "{} contradicts {}: say it in that file, or name none",
                   plugin.name(key), plugin.path(file_key));
-    translate_deepspeed_file(*file, plugin.name(file_key), ranks, plugin.out());
+    translate_deepspeed_file(named_file(*file, config), plugin.name(file_key), ranks, plugin.out());
   } else {
     translate_plugin_keys(plugin);
   }
@@ -110,16 +117,16 @@ void pass_over_launching(Section& root) {
   root.leave_out({"dynamo_config", "dynamo_backend", "ipex_config", "use_xpu"});
 }
 
-void translate_root(Section& root, const nlohmann::json& fsdp, const std::string& where, int ranks, Translation& out) {
+void translate_root(Section& root, Section fsdp, const std::filesystem::path& file, int ranks) {
   const Engine engine = engine_of(root);
   SHOAL_CHECK(root.text("compute_environment").value_or("LOCAL_MACHINE") == "LOCAL_MACHINE", OptionError,
               "{} is no LOCAL_MACHINE: jobs are started by srun or mpirun", root.name("compute_environment"));
   const auto parallelism = root.section("parallelism_config");
   const bool replicated = parallelism && translate_parallelism(*parallelism);
   if (engine == Engine::data_parallel) root.set("distributed_type", "strategy", "no_shard");
-  if (engine == Engine::fsdp) translate_fsdp(Section(where, fsdp, out, "fsdp_config."), replicated);
+  if (engine == Engine::fsdp) translate_fsdp(std::move(fsdp), replicated);
   if (auto plugin = root.section("deepspeed_config"); plugin && engine == Engine::deepspeed)
-    translate_plugin(*plugin, ranks);
+    translate_plugin(*plugin, file, ranks);
   translate_precision(root);
   compare_processes(root, ranks);
   if (const auto steps = root.whole("gradient_accumulation_steps"))
@@ -140,7 +147,7 @@ Translation translate_accelerate(const std::filesystem::path& file, int ranks) {
       has_fsdp ? with_fsdp_prefix(tree["fsdp_config"], where) : nlohmann::json(nlohmann::json::object());
   Translation out;
   Section root(where, tree, out);
-  translate_root(root, fsdp, where, ranks, out);
+  translate_root(root, Section(where, fsdp, out, "fsdp_config."), file, ranks);
   return out;
 }
 

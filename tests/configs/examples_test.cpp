@@ -30,7 +30,7 @@ std::string meaning_of(const fs::path& file) {
 }
 
 TEST(Examples, MeanWhatIsWrittenBesideThem) {
-  fs::current_path(SHOAL_CONFIGS);  // from which one names another
+  fs::current_path(SHOAL_CONFIGS);
   int count = 0;
   for (const auto& entry : fs::recursive_directory_iterator(".")) {
     if (entry.path().extension() != ".yaml" && entry.path().extension() != ".json") continue;
