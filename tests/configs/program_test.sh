@@ -11,13 +11,13 @@ cp -r "$here"/data/* .
 # The first of the pictures and of the text: what is trained is one step.
 shorten() {  # FILE HEADER_BYTES COUNT BYTES_OF_ONE
   local header
-  header=$(printf '\\0\\0\\10\\%o\\0\\0\\0\\%o' $(($2 / 4 - 1)) "$3")
-  { printf "$header" && zcat "$mnist/$1.gz" | tail -c +9 | head -c $(($2 - 8 + $3 * $4)); } >"small/$1" || true
+  header=$(printf '\\0\\0\\010\\0%o\\0\\0\\0\\0%o' $(($2 / 4 - 1)) "$3")
+  { printf %b "$header" && zcat "$mnist/$1.gz" | tail -c +9 | head -c $(($2 - 8 + $3 * $4)); } >"small/$1" || true
 }
 mkdir small
 for part in train t10k; do
-  shorten $part-images-idx3-ubyte 16 16 784
-  shorten $part-labels-idx1-ubyte 8 16 1
+  shorten $part-images-idx3-ubyte 16 8 784
+  shorten $part-labels-idx1-ubyte 8 8 1
 done
 for part in train val; do { zcat "$mnist/../text/bible_$part.txt.gz" || true; } | head -c 20000 >$part.txt; done
 mkdir text && mv train.txt val.txt text
