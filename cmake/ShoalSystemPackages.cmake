@@ -19,6 +19,7 @@ shoal_require(Boost libboost-program-options-dev boost boost+program_options COM
 shoal_require(fmt libfmt-dev fmt fmt)
 shoal_require(spdlog libspdlog-dev spdlog spdlog)
 shoal_require(nlohmann_json nlohmann-json3-dev nlohmann_json nlohmann-json 3.10)
+shoal_require(yaml-cpp libyaml-cpp-dev yaml-cpp yaml-cpp)
 shoal_require(ZLIB zlib1g-dev zlib zlib)
 shoal_require(ISAL libisal-dev isa-l isa-l)
 shoal_require(HWLOC libhwloc-dev hwloc hwloc)

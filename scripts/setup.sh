@@ -56,8 +56,8 @@ parse_options() {
 # ---- system packages -------------------------------------------------------------------------------------------------
 
 debian_packages=(g++ cmake ninja-build ccache mold git ca-certificates python3 python3-venv openmpi-bin libopenmpi-dev
-  libhdf5-dev hdf5-tools libboost-program-options-dev libspdlog-dev libfmt-dev nlohmann-json3-dev libgtest-dev
-  libisal-dev libhwloc-dev zlib1g-dev openssh-client)
+  libhdf5-dev hdf5-tools libboost-program-options-dev libspdlog-dev libfmt-dev nlohmann-json3-dev libyaml-cpp-dev
+  libgtest-dev libisal-dev libhwloc-dev zlib1g-dev openssh-client)
 
 # Prints "what|Debian package|module|Spack package" for each thing that the build needs and that is not there, whoever
 # brought the others: the system, modules or Spack.

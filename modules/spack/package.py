@@ -26,6 +26,7 @@ class Shoal(CMakePackage, CudaPackage):
     depends_on("fmt")
     depends_on("spdlog")
     depends_on("nlohmann-json@3.10:")
+    depends_on("yaml-cpp")
     depends_on("zlib-api")
     depends_on("isa-l")
     depends_on("hwloc")

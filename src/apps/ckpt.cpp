@@ -5,9 +5,11 @@
 #include <vector>
 
 #include "apps/ckpt_verbs.h"
+#include "apps/command_line.h"
 #include "apps/run_program.h"
 #include "core/check.h"
 #include "core/logging.h"
+#include "core/nearest.h"
 
 namespace shoal::apps {
 namespace {
@@ -55,9 +57,17 @@ ExitCode run(const std::vector<std::string>& arguments) {
     log::print_result(kHelp);
     return ExitCode::ok;
   }
-  for (const NamedVerb& known : kVerbs)
+  if (verb == kDescribe) {
+    for (const NamedVerb& known : kVerbs) known.run(arguments);
+    return ExitCode::ok;
+  }
+  std::vector<std::string> names;
+  for (const NamedVerb& known : kVerbs) {
     if (known.name == verb) return known.run({arguments.begin() + 1, arguments.end()});
-  throw OptionError("'{}' is no verb of shoal ckpt: {}", verb, kVerbNames);
+    names.emplace_back(known.name);
+  }
+  throw OptionError("'{}' is no verb of shoal ckpt{}", verb,
+                    did_you_mean(verb, names, fmt::format(": {}", kVerbNames)));
 }
 
 }  // namespace shoal::apps

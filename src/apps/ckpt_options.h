@@ -1,10 +1,10 @@
 // The command line of one verb of shoal-ckpt.
 #pragma once
 
-#include <boost/program_options/options_description.hpp>
-#include <boost/program_options/variables_map.hpp>
 #include <string>
 #include <vector>
+
+#include "apps/command_line.h"
 
 namespace shoal::apps {
 
@@ -16,14 +16,12 @@ struct CkptUsage {
   int paths = 1;        // that the verb takes
 };
 
-// Adds --help and the paths. Prints the help and returns false where it was asked for. OptionError, in one line, for
-// everything that is not understood.
+// parse_verb(), and OptionError where a path is missing.
 bool parse_ckpt_options(const CkptUsage& usage, const boost::program_options::options_description& options,
                         const std::vector<std::string>& arguments, boost::program_options::variables_map& values);
 
-// The path given to the verb; both of a verb that takes two.
+// The first path given to the verb.
 std::string path_of(const boost::program_options::variables_map& values);
-std::vector<std::string> paths_of(const boost::program_options::variables_map& values);
 
 // --workers N, for verbs that verify, and its value. OptionError below 1.
 void add_workers_option(boost::program_options::options_description& options);

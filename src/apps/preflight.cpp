@@ -3,8 +3,10 @@
 
 #include <cstdio>
 #include <exception>
+#include <string_view>
 #include <thread>
 
+#include "apps/command_line.h"
 #include "apps/preflight_options.h"
 #include "comm/late_ranks.h"
 #include "core/file_io.h"
@@ -163,6 +165,10 @@ ExitCode run(const launch::Placement& placement, const std::vector<std::string>&
 
 int main(int argc, char** argv) {
   using namespace shoal;
+  if (argc == 2 && std::string_view(argv[1]) == apps::kDescribe) {  // the driver asks, outside of any job
+    log::print_result(apps::preflight_description());
+    return 0;
+  }
   try {
     const launch::MpiSession session(&argc, &argv);
     return static_cast<int>(apps::run(session.placement(), {argv + 1, argv + argc}));

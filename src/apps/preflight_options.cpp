@@ -3,14 +3,24 @@
 #include <algorithm>
 #include <boost/program_options.hpp>
 #include <cctype>
-#include <sstream>
 
+#include "apps/command_line.h"
 #include "core/check.h"
 
 namespace shoal::apps {
 namespace {
 
 namespace po = boost::program_options;
+
+const Verb kVerb{
+    .name = "preflight",
+    .synopsis = "srun shoal preflight [options]        (or mpirun -n RANKS shoal preflight)",
+    .summary =
+        "Is this allocation fit? Looks at the placement of the ranks, messages between nodes, the file system of the\n"
+        "checkpoint directory, clocks, limits, variables, and GPUs; ends with a table and, for what failed, with the\n"
+        "hosts to leave out. Each option can also be given as an environment variable (SHOAL_CHECKPOINT_DIR=DIR).",
+    .example = "srun shoal preflight --checkpoint-dir $SCRATCH/run1 --checkpoint-gib 40",
+    .see = "docs/preflight.md tells more; docs/exit_codes.md lists the exit codes."};
 
 constexpr std::int64_t kMostMiB = 1 << 20;
 constexpr int kMostSeconds = 24 * 3600;
@@ -50,18 +60,15 @@ std::string option_of(const std::string& variable, const po::options_description
 }
 
 po::variables_map parse(const std::vector<std::string>& arguments) {
-  // An abbreviation that is unique today would not be tomorrow.
-  constexpr int kStyle = po::command_line_style::default_style & ~po::command_line_style::allow_guessing;
   po::variables_map values;
+  const po::options_description options = described();
   try {
-    const po::options_description options = described();
-    const po::positional_options_description none;
-    po::store(po::command_line_parser(arguments).options(options).positional(none).style(kStyle).run(), values);
+    store_arguments(arguments, options, kVerb.paths, values);
     const auto known = [&](const std::string& variable) { return option_of(variable, options); };
     po::store(po::parse_environment(options, known), values);
     po::notify(values);
   } catch (const po::error& error) {
-    throw OptionError("shoal preflight: {}; see shoal preflight --help", error.what());
+    throw OptionError("shoal preflight: {}", explain(error, options, kVerb.name));
   }
   return values;
 }
@@ -75,16 +82,8 @@ std::string path_in(const po::variables_map& values, const char* name) {
 
 }  // namespace
 
-std::string preflight_help() {
-  std::ostringstream text;
-  text
-      << "srun shoal preflight [options]        (or mpirun -n RANKS shoal preflight)\n\n"
-      << "Is this allocation fit? Looks at the placement of the ranks, messages between nodes, the file system of the\n"
-      << "checkpoint directory, clocks, limits, variables, and GPUs; ends with a table and, for what failed, with the\n"
-      << "hosts to leave out. Each option can also be given as an environment variable (SHOAL_CHECKPOINT_DIR=DIR).\n\n"
-      << described() << "\ndocs/preflight.md tells more; docs/exit_codes.md lists the exit codes.";
-  return text.str();
-}
+std::string preflight_help() { return help_text(kVerb, {described()}); }
+std::string preflight_description() { return description_of(kVerb, {described()}); }
 
 std::optional<PreflightOptions> parse_preflight_options(const std::vector<std::string>& arguments) {
   const po::variables_map values = parse(arguments);

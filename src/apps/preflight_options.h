@@ -19,6 +19,7 @@ struct PreflightOptions {
 };
 
 std::string preflight_help();
+std::string preflight_description();  // for the driver
 // Nothing: --help was asked for. Options that are not in `arguments` are taken from variables ("SHOAL_CHECKPOINT_DIR")
 // of the environment. OptionError.
 std::optional<PreflightOptions> parse_preflight_options(const std::vector<std::string>& arguments);

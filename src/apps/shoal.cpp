@@ -7,22 +7,28 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <numeric>
+#include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
-#include "core/error.h"
+#include "apps/cli_docs.h"
+#include "apps/completion.h"
+#include "apps/verb_programs.h"
+#include "core/check.h"
 #include "core/logging.h"
+#include "core/nearest.h"
 
 namespace {
 
 namespace fs = std::filesystem;
 using shoal::ExitCode;
-
-constexpr std::string_view kPrefix = "shoal-";
+using shoal::apps::is_program;
+using shoal::apps::kProgramPrefix;
+using shoal::apps::program_folders;
+using shoal::apps::verbs_in;
 
 struct Summary {
   std::string_view verb, text;
@@ -36,60 +42,18 @@ constexpr std::array kSummaries{
     Summary{"env", "who and where this process is: what Slurm says, and with which variable"},
 };
 
-std::vector<fs::path> program_folders() {
-  const fs::path here = fs::read_symlink("/proc/self/exe").parent_path();
-  return {here, here.parent_path() / "libexec" / "shoal"};
-}
-
-bool is_program(const fs::path& path) {
-  std::error_code ignored;
-  return fs::is_regular_file(path, ignored) && access(path.c_str(), X_OK) == 0;
-}
-
-std::set<std::string> verbs_in(const std::vector<fs::path>& folders) {
-  std::set<std::string> verbs;
-  for (const fs::path& folder : folders) {
-    std::error_code absent;
-    for (const auto& entry : fs::directory_iterator(folder, absent)) {
-      const std::string name = entry.path().filename();
-      if (name.starts_with(kPrefix) && is_program(entry)) verbs.insert(name.substr(kPrefix.size()));
-    }
-  }
-  return verbs;
-}
-
-// The number of letters to insert, remove or replace (Levenshtein).
-std::size_t distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    std::size_t diagonal = std::exchange(row[0], i + 1);
-    for (std::size_t j = 0; j < b.size(); ++j) {
-      const std::size_t replaced = diagonal + (a[i] != b[j]);
-      diagonal = std::exchange(row[j + 1], std::min({row[j] + 1, row[j + 1] + 1, replaced}));
-    }
-  }
-  return row.back();
-}
-
-std::string hint_for(const std::string& verb, const std::set<std::string>& verbs) {
-  const auto nearest = std::ranges::min_element(verbs, {}, [&](const auto& known) { return distance(verb, known); });
-  const bool is_near = nearest != verbs.end() && distance(verb, *nearest) <= std::max<std::size_t>(2, verb.size() / 2);
-  return is_near ? fmt::format("did you mean '{}'?", *nearest) : std::string("'shoal --help' lists the verbs");
-}
-
 std::string usage(const std::set<std::string>& verbs) {
   std::string text = "Usage: shoal VERB [options]\n\nVerbs (shoal VERB --help tells more):\n";
   for (const std::string& verb : verbs) {
     const auto* known = std::ranges::find(kSummaries, verb, &Summary::verb);
     text += fmt::format("  {:<10} {}\n", verb, known != kSummaries.end() ? known->text : "");
   }
-  return text + "\nOther options: --help, --version\n";
+  return text + "\nOther options: --help, --version, --completion bash, --print-cli-docs\n";
 }
 
 // arguments[0] is replaced by the name of the program, which ps and top then show.
 [[noreturn]] void become(const std::string& verb, char** arguments, const std::vector<fs::path>& folders) {
-  std::string name = std::string(kPrefix) + verb;
+  std::string name = std::string(kProgramPrefix) + verb;
   arguments[0] = name.data();
   for (const fs::path& folder : folders) {
     const fs::path program = folder / name;
@@ -97,7 +61,26 @@ std::string usage(const std::set<std::string>& verbs) {
     execv(program.c_str(), arguments);
     throw shoal::IoError("cannot start '{}': {}", program.string(), std::strerror(errno));
   }
-  throw shoal::OptionError("there is no verb '{}'; {}", verb, hint_for(verb, verbs_in(folders)));
+  const std::set<std::string> verbs = verbs_in(folders);
+  throw shoal::OptionError("there is no verb '{}'{}", verb,
+                           shoal::did_you_mean(verb, {verbs.begin(), verbs.end()}, "; 'shoal --help' lists the verbs"));
+}
+
+std::vector<nlohmann::ordered_json> all_described(const std::vector<fs::path>& folders) {
+  std::vector<nlohmann::ordered_json> all;
+  for (const std::string& verb : verbs_in(folders))
+    for (auto& described : shoal::apps::described_verbs(verb, folders)) all.push_back(std::move(described));
+  return all;
+}
+
+// What is made out of the options of all verbs. Nothing where it is not asked for.
+std::optional<std::string> generated(int argc, char** argv, const std::vector<fs::path>& folders) {
+  const std::string what = argc > 1 ? argv[1] : "";
+  if (what == "--print-cli-docs") return shoal::apps::cli_docs(all_described(folders));
+  if (what != "--completion") return std::nullopt;
+  SHOAL_CHECK(argc == 3 && std::string_view(argv[2]) == "bash", shoal::OptionError,
+              "--completion takes the name of a shell: bash");
+  return shoal::apps::bash_completion(verbs_in(folders), all_described(folders));
 }
 
 ExitCode run(int argc, char** argv) {
@@ -109,6 +92,10 @@ ExitCode run(int argc, char** argv) {
   }
   if (verb == "--help" || verb == "-h" || (verb == "help" && argc == 2)) {
     fmt::print("{}", usage(verbs_in(folders)));
+    return ExitCode::ok;
+  }
+  if (const auto text = generated(argc, argv, folders)) {
+    fmt::print("{}", *text);
     return ExitCode::ok;
   }
   if (verb.empty()) {

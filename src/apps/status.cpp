@@ -1,12 +1,7 @@
 // shoal-status: how a run is getting on. Reads the run directory alone: no Slurm, no MPI, no LibTorch.
-#include <boost/program_options/errors.hpp>
-#include <boost/program_options/options_description.hpp>
-#include <boost/program_options/parsers.hpp>
-#include <boost/program_options/positional_options.hpp>
 #include <boost/program_options/value_semantic.hpp>
-#include <boost/program_options/variables_map.hpp>
-#include <sstream>
 
+#include "apps/command_line.h"
 #include "apps/run_program.h"
 #include "apps/status_text.h"
 #include "core/check.h"
@@ -17,10 +12,15 @@ namespace {
 
 namespace po = boost::program_options;
 
-constexpr const char* kUsage =
-    "shoal status RUN_DIR [--json] [--stale-after S]\n\n"
-    "Tells how a run is getting on: state, step, rate, last checkpoint, its attempts and who failed first. RUN_DIR is\n"
-    "the job's --run-dir, or its --checkpoint-dir where that is the default. docs/running.md explains the states.\n";
+const Verb kVerb{
+    .name = "status",
+    .synopsis = "shoal status RUN_DIR [--json] [--stale-after S]",
+    .summary =
+        "Tells how a run is getting on: state, step, rate, last checkpoint, its attempts and who failed first. "
+        "RUN_DIR is\nthe job's --run-dir, or its --checkpoint-dir where that is the default.",
+    .example = "shoal status checkpoints/mnist-net",
+    .see = "docs/running.md explains the states.",
+    .paths = 1};
 
 struct StatusOptions {
   std::string path;
@@ -33,32 +33,15 @@ po::options_description visible_options(StatusOptions& options) {
   visible.add_options()                                                  //
       ("json", po::bool_switch(&options.json), "the same for programs")  //
       ("stale-after", po::value<double>()->value_name("S")->notifier([&options](double s) { options.stale_after = s; }),
-       "seconds without a word after which a run is stale (120, or ten steps)")  //
-      ("help", "show this and stop");
+       "seconds without a word after which a run is stale (120, or ten steps)");
   return visible;
 }
 
 // False where the help was asked for.
 bool parse(const std::vector<std::string>& arguments, StatusOptions& options) {
-  const po::options_description visible = visible_options(options);
-  po::options_description all;
-  all.add(visible).add_options()("path", po::value(&options.path));
-  po::positional_options_description positional;
-  positional.add("path", 1);
-  const int style = po::command_line_style::default_style & ~po::command_line_style::allow_guessing;
   po::variables_map values;
-  try {
-    po::store(po::command_line_parser(arguments).options(all).positional(positional).style(style).run(), values);
-    po::notify(values);
-  } catch (const po::error& error) {
-    throw OptionError("shoal status: {}; see shoal status --help", error.what());
-  }
-  if (values.count("help")) {
-    std::ostringstream text;
-    text << kUsage << "\n" << visible;
-    log::print_result(text.str());
-    return false;
-  }
+  if (!parse_verb(kVerb, {visible_options(options)}, arguments, values)) return false;
+  if (const auto paths = paths_of(values); !paths.empty()) options.path = paths.front();
   SHOAL_CHECK(!options.path.empty(), OptionError, "shoal status: the run directory is missing: shoal status RUN_DIR");
   return true;
 }

@@ -1,25 +1,23 @@
 #include "apps/tokenize_options.h"
 
-#include <boost/program_options/errors.hpp>
-#include <boost/program_options/options_description.hpp>
-#include <boost/program_options/parsers.hpp>
-#include <boost/program_options/positional_options.hpp>
 #include <boost/program_options/value_semantic.hpp>
-#include <boost/program_options/variables_map.hpp>
-#include <sstream>
 
+#include "apps/command_line.h"
 #include "core/check.h"
-#include "core/logging.h"
 
 namespace shoal::apps {
 namespace po = boost::program_options;
 namespace fs = std::filesystem;
 namespace {
 
-constexpr const char* kUsage =
-    "shoal tokenize --text FILE... --output FILE [options]\n\n"
-    "Makes a token file for shoal train --data from text, in memory that does not grow with the text.\n"
-    "Each FILE, plain or compressed by gzip, is a document.\n";
+const Verb kVerb{
+    .name = "tokenize",
+    .synopsis = "shoal tokenize --text FILE... --output FILE [options]",
+    .summary =
+        "Makes a token file for shoal train --data from text, in memory that does not grow with the text.\n"
+        "Each FILE, plain or compressed by gzip, is a document.",
+    .example = "shoal tokenize --text book1.txt book2.txt.gz --output train.bin --split 0.1",
+    .see = "docs/data.md tells more."};
 
 po::options_description described() {
   po::options_description all("Options");
@@ -40,7 +38,6 @@ po::options_description described() {
       "that file. Unless given, it is named as the output with 'val' for 'train', or with '_val' behind the name");
   all.add_options()("append-eot", "put the token <|endoftext|> behind each document");
   all.add_options()("force", "replace files that exist");
-  all.add_options()("help", "show this and stop");
   return all;
 }
 
@@ -84,31 +81,11 @@ data::TokenOutput output_of(const po::variables_map& values) {
   return output;
 }
 
-po::variables_map parse(const std::vector<std::string>& arguments) {
-  // An abbreviation that is unique today would not be tomorrow.
-  const int style = po::command_line_style::default_style & ~po::command_line_style::allow_guessing;
-  po::variables_map values;
-  try {
-    const auto options = described();
-    const po::positional_options_description none;
-    po::store(po::command_line_parser(arguments).options(options).positional(none).style(style).run(), values);
-    po::notify(values);
-  } catch (const po::error& error) {
-    throw OptionError("shoal tokenize: {}; see shoal tokenize --help", error.what());
-  }
-  return values;
-}
-
 }  // namespace
 
 bool parse_tokenize_options(const std::vector<std::string>& arguments, TokenizeOptions& options) {
-  const po::variables_map values = parse(arguments);
-  if (values.count("help")) {
-    std::ostringstream text;
-    text << kUsage << "\n" << described();
-    log::print_result(text.str());
-    return false;
-  }
+  po::variables_map values;
+  if (!parse_verb(kVerb, {described()}, arguments, values)) return false;
   SHOAL_CHECK(values.count("text"), OptionError, "shoal tokenize: give --text FILE...");
   for (const std::string& path : values["text"].as<std::vector<std::string>>()) options.texts.emplace_back(path);
   options.tokenizer = text_of(values, "tokenizer", "gpt2");

@@ -6,7 +6,10 @@
 #include <exception>
 #include <optional>
 #include <sstream>
+#include <string_view>
 
+#include "apps/command_line.h"
+#include "apps/train_dry_run.h"
 #include "apps/train_failure.h"
 #include "apps/train_options.h"
 #include "apps/train_placement.h"
@@ -71,7 +74,7 @@ void announce(const train::TrainParts& parts, const TrainOptions& options, const
     });
     log::info("a checkpoint takes {:.1f} MiB", static_cast<double>(bytes) / (1 << 20));
   }
-  if (options.run.dry_run) log::result("dry run: everything is in order; nothing was trained or written");
+  if (options.run.dry_run) print_comment("dry run: everything is in order; nothing was trained or written");
 }
 
 // Before the first file is made.
@@ -138,8 +141,15 @@ ExitCode build_and_train(const launch::Placement& placement, comm::ProcessGroup&
   std::optional<Trace> trace;
   if (!options.run.trace.empty()) trace.emplace();
   const auto sharded = shard(built, *mesh, device, options, trace ? &*trace : nullptr);
-  if (options.run.print_model) log::print_result(sharded->print());
-  if (options.data.path.empty()) return ExitCode::ok;
+  if (options.run.dry_run) {
+    show_dry_run(options, *mesh, *sharded);  // the plan of its memory belongs here too
+  } else if (options.run.print_model) {
+    log::print_result(sharded->print());
+  }
+  if (options.data.path.empty()) {
+    if (options.run.dry_run) print_comment("dry run: without --data, nothing could be said of data and steps");
+    return ExitCode::ok;
+  }
 
   const auto train_data = open_data(world, entry, options, data::Split::train);
   const auto test_data = open_data(world, entry, options, data::Split::test);
@@ -213,6 +223,10 @@ ExitCode run_session(int argc, char** argv, std::optional<launch::JobWatch>& wat
 }  // namespace shoal::apps
 
 int main(int argc, char** argv) {
+  if (argc == 2 && std::string_view(argv[1]) == shoal::apps::kDescribe) {  // the driver asks, outside of any job
+    shoal::log::print_result(shoal::apps::train_description());
+    return 0;
+  }
   std::optional<shoal::launch::JobWatch> watch;  // longer than MPI, and than what is put in order after an error
   try {
     return static_cast<int>(shoal::apps::run_session(argc, argv, watch));

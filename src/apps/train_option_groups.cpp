@@ -81,6 +81,18 @@ std::string model_help() {
   return text;
 }
 
+// Read before all others, since what they say depends on them.
+po::options_description config_options() {
+  po::options_description d("Configs: docs/migrating.md");
+  const auto file = [] { return po::value<std::string>()->value_name("FILE"); };
+  d.add_options()                                                   //
+      ("config", file(), "more options, as lines of name = value")  //
+      ("accelerate-config", file(),
+       "what accelerate's YAML file says, in the words of these options; they win over it")  //
+      ("deepspeed-config", file(), "the same for DeepSpeed's JSON file");
+  return d;
+}
+
 po::options_description model_options(TrainOptions& o) {
   models::ModelOptions& shape = o.model.shape;
   po::options_description d("Model");
@@ -183,6 +195,7 @@ po::options_description optimizer_options(TrainOptions& o) {
       ("lr", value(o.optimizer.learning_rate, "X"), "learning rate")                     //
       ("momentum", value(o.optimizer.rule.momentum, "X"), "of sgd (0)")                  //
       ("betas", betas_value(o.optimizer.rule), "of adam and adamw (0.9,0.999)")          //
+      ("eps", value(o.optimizer.rule.eps, "X"), "of adam and adamw (1e-08)")             //
       ("weight-decay", value(o.optimizer.rule.weight_decay, "X"),
        "decoupled for adamw, else added to the gradient (0)")  //
       ("schedule", value(o.optimizer.schedule, "S"),
@@ -259,24 +272,20 @@ po::options_description run_options(TrainOptions& o) {
       ("device", value(o.run.device, "NAME"), "auto, cpu, cuda (auto)")                                    //
       ("threads", value(o.run.threads, "N"), "threads of a rank (its share of the node's cores)")          //
       ("collective-timeout", value(o.run.collective_timeout, "S"),
-       "seconds to wait for another rank (60 more than --hang-timeout)")                                  //
-      ("log-every", value(o.run.log_every, "N"), "steps between lines of progress (10)")                  //
-      ("trace", path_value(o.run.trace), "write what ran when, for chrome://tracing and Perfetto")        //
-      ("quiet", po::bool_switch(&o.run.quiet), "results, warnings and errors alone")                      //
-      ("dry-run", po::bool_switch(&o.run.dry_run), "check everything, train and write nothing")           //
-      ("config", po::value<std::string>()->value_name("FILE"), "more options, as lines of name = value")  //
+       "seconds to wait for another rank (60 more than --hang-timeout)")                            //
+      ("log-every", value(o.run.log_every, "N"), "steps between lines of progress (10)")            //
+      ("trace", path_value(o.run.trace), "write what ran when, for chrome://tracing and Perfetto")  //
+      ("quiet", po::bool_switch(&o.run.quiet), "results, warnings and errors alone")                //
+      ("dry-run", po::bool_switch(&o.run.dry_run), "check everything, train and write nothing")     //
       ("help", "show this and stop");
   return d;
 }
 
 }  // namespace
 
-po::options_description all_options(TrainOptions& o) {
-  po::options_description all("Options");
-  for (const auto& group : {model_options(o), data_options(o), batch_options(o), sharding_options(o),
-                            optimizer_options(o), checkpoint_options(o), job_options(o), run_options(o)})
-    all.add(group);
-  return all;
+OptionGroups option_groups(TrainOptions& o) {
+  return {config_options(),     model_options(o),      data_options(o), batch_options(o), sharding_options(o),
+          optimizer_options(o), checkpoint_options(o), job_options(o),  run_options(o)};
 }
 
 }  // namespace shoal::apps

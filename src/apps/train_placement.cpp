@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "apps/train_dry_run.h"
 #include "core/check.h"
 #include "core/file_io.h"
 #include "core/logging.h"
@@ -39,12 +40,13 @@ void check_kinds(const std::vector<launch::RankPlace>& places, const std::string
 }
 
 void show(const std::vector<launch::RankPlace>& places, const launch::Placement& placement,
-          const launch::SlurmEnvironment& slurm) {
+          const launch::SlurmEnvironment& slurm, bool dry_run) {
   if (placement.local_rank == 0)
     for (const std::string& warning : launch_warnings(slurm, placement)) log::warning("{}", warning);
   if (placement.rank != 0) return;
   log::info("this is {}", describe(slurm));
-  for (const std::string& line : placement_table(places)) log::info("{}", line);
+  // What a dry run is asked for goes to standard output.
+  for (const std::string& line : placement_table(places)) dry_run ? print_comment(line) : log::info("{}", line);
   for (const std::string& warning : placement_warnings(places)) log::warning("{}", warning);
 }
 
@@ -61,7 +63,7 @@ at::Device place_ranks(comm::ProcessGroup& world, const launch::Placement& place
     check_kinds(places, options.device);
     launch::choose_gpus(places);
   });
-  show(places, placement, slurm);
+  show(places, placement, slurm, options.dry_run);
   train::run_everywhere(world, [&]() -> std::string {
     if (placement.rank == 0 && attempt)
       replace_text_file(attempt->directory.placement(attempt->number),

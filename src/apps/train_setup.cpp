@@ -79,12 +79,12 @@ data::DataRequest request_of(const TrainOptions& options) {
 
 // The same on every rank: a launcher may give its environment to some nodes and not to others.
 std::optional<TrainOptions> agreed_options(comm::ProcessGroup& world, const std::vector<std::string>& arguments) {
-  std::optional<TrainOptions> options;
+  std::optional<GivenOptions> given;
   const auto all = train::run_everywhere(world, [&] {
-    options = parse_train_options(arguments, environ);
+    given = parse_train_options(arguments, environ, world.size());
     std::string text;
-    if (options)
-      for (const auto& [name, value] : train::resolved(*options)) text += fmt::format("--{} {}\n", name, value);
+    if (given)
+      for (const auto& [name, value] : train::resolved(given->options)) text += fmt::format("--{} {}\n", name, value);
     return text;
   });
   train::run_everywhere(world, [&]() -> std::string {
@@ -94,13 +94,16 @@ std::optional<TrainOptions> agreed_options(comm::ProcessGroup& world, const std:
                 "the launcher pass SHOAL_ variables on (mpirun -x, srun --export)");
     return "";
   });
-  return options;
+  if (!given) return std::nullopt;
+  log::set_quiet(given->options.run.quiet);
+  if (!given->translated.empty()) log::info("{}", given->translated);
+  if (!given->warning.empty() && world.rank() == 0) log::warning("{}", given->warning);
+  return given->options;
 }
 
 // What the ranks must know of each other before the options are complete.
 train::BatchPlan settle(comm::ProcessGroup& world, const launch::Placement& placement, const models::ModelEntry& entry,
                         TrainOptions& options) {
-  log::set_quiet(options.run.quiet);
   world.set_timeout(std::chrono::milliseconds(static_cast<std::int64_t>(options.run.collective_timeout * 1000)));
   train::BatchPlan plan;
   train::run_everywhere(world, [&]() -> std::string {

@@ -1,10 +1,13 @@
 #include "models/registry.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <array>
 #include <utility>
 
 #include "core/check.h"
+#include "core/nearest.h"
 #include "models/builtin.h"
 
 namespace shoal::models {
@@ -45,12 +48,13 @@ void add_model(ModelEntry entry) {
 }
 
 const ModelEntry& find_model(const std::string& name) {
-  std::string known;
+  std::vector<std::string> known;
   for (const ModelEntry& entry : model_entries()) {
     if (entry.name == name) return entry;
-    known += (known.empty() ? "" : ", ") + entry.name;
+    known.push_back(entry.name);
   }
-  throw OptionError("--model: there is no '{}'; the models are: {}", name, known);
+  const std::string all = fmt::format("; the models are: {}", fmt::join(known, ", "));
+  throw OptionError("--model: there is no '{}'{}", name, did_you_mean(name, known, all));
 }
 
 ModelOptions complete(const ModelEntry& entry, const ModelOptions& given) {

@@ -17,11 +17,28 @@ constexpr std::array<std::string_view, 13> kRefused{
     "vocab-size", "max-positions", "untied-head", "rope-theta", "rope-scaling", "optimizer",
     "seed"};
 
-constexpr std::array<std::string_view, 21> kWarned{
-    "lr",           "momentum",       "betas",           "weight-decay",    "schedule",          "warmup",
-    "no-decay",     "param-group",    "clip-grad-norm",  "accumulate",      "global-batch-size", "param-dtype",
-    "reduce-dtype", "buffer-dtype",   "dropout",         "sequence-length", "token-type",        "tokenizer",
-    "mask-token",   "special-tokens", "mask-probability"};
+constexpr std::array<std::string_view, 22> kWarned{"lr",
+                                                   "momentum",
+                                                   "betas",
+                                                   "eps",
+                                                   "weight-decay",
+                                                   "schedule",
+                                                   "warmup",
+                                                   "no-decay",
+                                                   "param-group",
+                                                   "clip-grad-norm",
+                                                   "accumulate",
+                                                   "global-batch-size",
+                                                   "param-dtype",
+                                                   "reduce-dtype",
+                                                   "buffer-dtype",
+                                                   "dropout",
+                                                   "sequence-length",
+                                                   "token-type",
+                                                   "tokenizer",
+                                                   "mask-token",
+                                                   "special-tokens",
+                                                   "mask-probability"};
 
 template <typename Names>
 bool is_among(const Names& names, std::string_view name) {

@@ -205,7 +205,8 @@ void complete_and_check(TrainOptions& options) {
   check_job(options.job);
   if (options.run.collective_timeout == RunOptions::kAMinuteMore) complete_collective_timeout(options);
   check_run(options.run);
-  SHOAL_CHECK(!options.data.path.empty() || options.run.print_model, OptionError,
+  const bool needs_data = !options.run.print_model && !options.run.dry_run;
+  SHOAL_CHECK(!options.data.path.empty() || !needs_data, OptionError,
               "--data is missing: it names the folder with the training data");
   options.batch.deterministic = options.run.deterministic;
   SHOAL_CHECK(

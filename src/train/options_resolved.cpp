@@ -88,6 +88,7 @@ NamedValues course_options(const TrainOptions& o) {
           {"lr", text(o.optimizer.learning_rate)},
           {"momentum", text(o.optimizer.rule.momentum)},
           {"betas", fmt::format("{},{}", o.optimizer.rule.beta1, o.optimizer.rule.beta2)},
+          {"eps", text(o.optimizer.rule.eps)},
           {"weight-decay", text(o.optimizer.rule.weight_decay)},
           {"schedule", o.optimizer.schedule},
           {"warmup", text(o.optimizer.warmup)},

@@ -12,7 +12,7 @@ import sys
 # The layers in levels: a layer includes itself and what lies in levels below it.
 LEVELS = [
     ["core"],
-    ["shard", "launch", "hdf5", "formats", "kernels"],
+    ["shard", "launch", "hdf5", "formats", "kernels", "configs"],
     ["comm", "optim"],
     ["fsdp", "checkpoint", "preflight", "fused", "models", "data"],
     ["train"],
@@ -33,6 +33,7 @@ CONFINED = [
     (re.compile(r"^hdf5\.h$|^H5\w+\.h$"), {"hdf5"}, "HDF5"),
     (re.compile(r"^boost/program_options"), {"apps"}, "Boost.Program_options"),
     (re.compile(r"^hwloc\.h$"), {"launch"}, "hwloc"),
+    (re.compile(r"^yaml-cpp/"), {"configs"}, "yaml-cpp"),
 ]
 # What breaks when LibTorch changes stays in one place.
 INTERNALS = re.compile(r"\b(StorageImpl|DispatchKey|grad_accumulator)\b")

@@ -89,7 +89,8 @@ class Env(unittest.TestCase):
 
     def test_usage(self):
         for arguments, words in ([["--expand", "n["], "character 3 of 'n['"], [["--compress", "a,b"], "'a,b'"],
-                                 [["--jsn"], "--help"], [["--json", "--expand", "a"], "give one of"]):
+                                 [["--jsn"], "did you mean '--json'?"], [["--frobnicate"], "see shoal env --help"],
+                                 [["--json", "--expand", "a"], "give one of"]):
             done = run(arguments)
             self.assertEqual((done.returncode, done.stdout), (2, ""), arguments)
             self.assertIn(words, done.stderr)

@@ -82,7 +82,8 @@ class Status(unittest.TestCase):
         self.assertEqual(got.returncode, 0, got.stderr)
 
     def test_errors(self):
-        for arguments, code, words in (((), 2, "the run directory is missing"), (("--jsn",), 2, "shoal status --help"),
+        for arguments, code, words in (((), 2, "the run directory is missing"), (("--jsn",), 2, "'--json'?"),
+                                       (("--frobnicate",), 2, "see shoal status --help"),
                                        ((self.directory / "attempts",), 5, "is no run directory"),
                                        (("/nonexistent",), 5, "is no run directory"),
                                        ((self.directory, "other"), 2, "shoal status")):
