@@ -1,10 +1,14 @@
 #include "apps/ckpt_options.h"
 
+#include <array>
 #include <boost/program_options/errors.hpp>
 #include <boost/program_options/parsers.hpp>
 #include <boost/program_options/positional_options.hpp>
 #include <boost/program_options/value_semantic.hpp>
+#include <charconv>
 #include <sstream>
+#include <string_view>
+#include <utility>
 
 #include "checkpoint/verify.h"
 #include "core/check.h"
@@ -63,15 +67,35 @@ std::vector<std::string> paths_of(const po::variables_map& values) {
   return values[kPath].as<std::vector<std::string>>();
 }
 
-void add_workers_option(po::options_description& options) {
+void add_workers_option(po::options_description& options, const char* what) {
   options.add_options()("workers", po::value<int>()->default_value(checkpoint::default_workers())->value_name("N"),
-                        "threads that read and compare");
+                        what);
 }
 
 int workers_of(const po::variables_map& values) {
   const int workers = values["workers"].as<int>();
   SHOAL_CHECK(workers >= 1, OptionError, "--workers {} is no number of threads; it is 1 or more", workers);
   return workers;
+}
+
+std::int64_t bytes_from(const std::string& option, const std::string& text) {
+  constexpr std::array<std::pair<std::string_view, double>, 10> kUnits{{{"", 1},
+                                                                        {"B", 1},
+                                                                        {"KB", 1e3},
+                                                                        {"MB", 1e6},
+                                                                        {"GB", 1e9},
+                                                                        {"TB", 1e12},
+                                                                        {"KiB", 0x1p10},
+                                                                        {"MiB", 0x1p20},
+                                                                        {"GiB", 0x1p30},
+                                                                        {"TiB", 0x1p40}}};
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const std::string_view unit(end, static_cast<std::size_t>(text.data() + text.size() - end));
+  for (const auto& [name, factor] : kUnits)
+    if (error == std::errc{} && unit == name && number * factor >= 1 && number * factor < 0x1p62)
+      return static_cast<std::int64_t>(number * factor);
+  throw OptionError("--{} {} is no size; give one like 5GB or 512MiB", option, text);
 }
 
 }  // namespace shoal::apps

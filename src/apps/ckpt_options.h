@@ -3,6 +3,7 @@
 
 #include <boost/program_options/options_description.hpp>
 #include <boost/program_options/variables_map.hpp>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -25,8 +26,12 @@ bool parse_ckpt_options(const CkptUsage& usage, const boost::program_options::op
 std::string path_of(const boost::program_options::variables_map& values);
 std::vector<std::string> paths_of(const boost::program_options::variables_map& values);
 
-// --workers N, for verbs that verify, and its value. OptionError below 1.
-void add_workers_option(boost::program_options::options_description& options);
+// --workers N, and its value. OptionError below 1.
+void add_workers_option(boost::program_options::options_description& options,
+                        const char* what = "threads that read and compare");
 int workers_of(const boost::program_options::variables_map& values);
+
+// "5GB", "1.5GiB", "4096": bytes. OptionError that names the option.
+std::int64_t bytes_from(const std::string& option, const std::string& text);
 
 }  // namespace shoal::apps
