@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "checkpoint/export_layout.h"
 #include "formats/safetensors.h"
@@ -14,19 +15,26 @@ namespace {
 
 using Tensors = std::vector<std::size_t>;  // of the plan
 
-// As huggingface_hub splits: in order, a new file where the next tensor would make this one too large.
+// As huggingface_hub splits: in order, a new file where the next tensor would make this one too large; a tensor that is
+// too large by itself has a file of its own, and the one begun goes on after it.
 std::vector<Tensors> split(const ExportPlan& plan, std::int64_t most_bytes) {
-  std::vector<Tensors> files(1);
-  std::int64_t bytes = 0;
+  std::vector<Tensors> files;
+  Tensors current;
+  std::int64_t current_bytes = 0;
   for (std::size_t i = 0; i < plan.tensors.size(); ++i) {
-    const std::int64_t more = bytes_of(plan.tensors[i]);
-    if (most_bytes > 0 && !files.back().empty() && bytes + more > most_bytes) {
-      files.emplace_back();
-      bytes = 0;
+    const std::int64_t bytes = bytes_of(plan.tensors[i]);
+    if (most_bytes > 0 && bytes > most_bytes) {
+      files.push_back({i});
+      continue;
     }
-    files.back().push_back(i);
-    bytes += more;
+    if (most_bytes > 0 && current_bytes + bytes > most_bytes) {
+      files.push_back(std::exchange(current, {}));
+      current_bytes = 0;
+    }
+    current.push_back(i);
+    current_bytes += bytes;
   }
+  if (!current.empty() || files.empty()) files.push_back(std::move(current));
   return files;
 }
 
