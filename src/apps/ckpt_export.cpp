@@ -1,3 +1,5 @@
+#include <unistd.h>
+
 #include <boost/program_options/value_semantic.hpp>
 
 #include "apps/ckpt_options.h"
@@ -8,6 +10,8 @@
 #include "checkpoint/export.h"
 #include "core/check.h"
 #include "core/logging.h"
+#include "launch/slurm_environment.h"
+#include "launch/variables.h"
 
 namespace shoal::apps {
 namespace po = boost::program_options;
@@ -64,6 +68,17 @@ checkpoint::ExportOptions options_from(const std::string& verb, const po::variab
   options.workers = workers_of(values);
   options.checkpoint = checkpoint::resolve_checkpoint(path_of(values));
   return options;
+}
+
+// Under srun with several tasks: which one of them this process is.
+checkpoint::ExportMember member_of_step() {
+  const launch::SlurmEnvironment slurm = launch::read_slurm_environment(launch::read_environment(environ));
+  if (slurm.launcher != launch::Launcher::srun || !slurm.tasks || slurm.tasks->value < 2) return {};
+  require_sound(slurm);
+  const std::int64_t step = slurm.step_id ? slurm.step_id->value : 0;
+  const std::int64_t restarts = slurm.restart_count ? slurm.restart_count->value : 0;
+  return {static_cast<int>(slurm.procid->value), static_cast<int>(slurm.tasks->value),
+          fmt::format("job {} step {} start {}", slurm.job_id->value, step, restarts)};
 }
 
 po::options_description described() {
@@ -124,6 +139,8 @@ ExitCode run_export(const std::string& verb, const Strings& arguments) {
   options.progress = [&](const checkpoint::ExportProgress& at) {
     line.show(at.checking ? "reading back" : "copying", at.bytes, at.all_bytes, at.bytes_before);
   };
+  options.member = member_of_step();
+  if (options.member.count > 1) log::set_rank(options.member.index);
   checkpoint::Export job(options);
   if (values.count("dry-run")) {
     print_plan(job);

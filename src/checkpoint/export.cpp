@@ -100,7 +100,7 @@ std::uint64_t Export::fingerprint() const {
 
 void Export::copy(ExportParts& parts, ExportReport& report) const {
   parts.open();
-  ExportCopy copy(source_, parts.outputs(), parts.journal(), parts.finished(), options_.sync_bytes);
+  ExportCopy copy(source_, parts.outputs(), parts.journal(), parts.finished(), options_.sync_bytes, options_.member);
   report.bytes_before = copy.copied_bytes();
   std::int64_t all_bytes = 0;
   for (const ExportPiece& piece : source_.pieces) all_bytes += piece.bytes;
@@ -108,12 +108,16 @@ void Export::copy(ExportParts& parts, ExportReport& report) const {
     if (options_.progress) options_.progress({checking, bytes, all, checking ? 0 : report.bytes_before});
   };
   copy.run(memory_.workers, [&] { tell(false, copy.copied_bytes(), all_bytes); });
+  if (!parts.team().leads()) return;
+  parts.team().await_others();
+  copy.add(parts.finished_by_others());
   const std::vector<ExportRecord> records = source_.layout.records(copy.parts());
   parts.write(records);
   const Timer timer;
   parts.read_back(records);
   copy.read_back(memory_.workers, [&] { tell(true, copy.checked_bytes(), report.bytes); });
   report.check_seconds = timer.seconds();
+  parts.finish();
 }
 
 ExportReport Export::run() {
@@ -122,14 +126,23 @@ ExportReport Export::run() {
   report.tensors = static_cast<std::int64_t>(source_.plan.tensors.size());
   report.bytes = source_.plan.tensor_bytes();
   if (options_.shard_bytes > 0) make_directories(options_.output);
-  ExportParts parts(source_.layout, journal_path(options_), fingerprint());
+  const fs::path journal = journal_path(options_);
+  ExportParts parts(source_.layout, journal, fingerprint(),
+                    ExportTeam(fs::path(journal).replace_extension(), options_.member));
+  const ExportTeam& team = parts.team();
   try {
     copy(parts, report);
-    parts.finish();
-  } catch (...) {
-    parts.remove();
+  } catch (const std::exception& error) {
+    if (team.is_alone()) {
+      parts.remove();
+    } else if (team.leads()) {  // the others may still be writing
+      team.announce(error.what());
+    } else {
+      team.report(error.what());
+    }
     throw;
   }
+  if (!team.leads()) team.report("");
   report.seconds = timer.seconds();
   return report;
 }

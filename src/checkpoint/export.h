@@ -25,9 +25,10 @@ struct ExportOptions {
   bool force = false;            // replace what is there
   std::int64_t shard_bytes = 0;  // safetensors: the most that one of several files has; 0: one file
   int workers = 1;
+  ExportMember member;                                  // of several processes that do this together
   std::int64_t memory = std::int64_t{1} << 30;          // bytes that workers and tables may take
   std::int64_t piece_bytes = std::int64_t{64} << 20;    // at most; what is done again after a kill is at most
-  std::int64_t sync_bytes = std::int64_t{1} << 30;      // these, and a piece of each worker
+  std::int64_t sync_bytes = std::int64_t{256} << 20;    // these, and a piece of each worker
   std::function<void(const ExportProgress&)> progress;  // several times a second
 };
 

@@ -8,8 +8,12 @@ namespace fs = std::filesystem;
 
 fs::path part_path(const fs::path& output) { return output.string() + ".part"; }
 
-ExportParts::ExportParts(const ExportLayout& layout, const fs::path& journal, std::uint64_t plan)
-    : layout_(&layout), journal_(journal, plan) {}
+ExportParts::ExportParts(const ExportLayout& layout, const fs::path& journal, std::uint64_t plan, ExportTeam team)
+    : layout_(&layout),
+      plan_(plan),
+      team_(std::move(team)),
+      journal_(journal, plan),
+      own_journal_(team_.is_alone() ? journal : team_.journal_of(team_.member().index), plan) {}
 
 bool ExportParts::complete() const {
   for (const ExportFile& file : layout_->files) {
@@ -19,16 +23,45 @@ bool ExportParts::complete() const {
   return true;
 }
 
+// Of the journal of all and, after a start of several processes, of theirs, however many they were.
+std::vector<FinishedPiece> ExportParts::finished_before() const {
+  std::vector<FinishedPiece> finished = journal_.read().value_or(std::vector<FinishedPiece>{});
+  const fs::path directory = directory_of(journal_.path());
+  const std::string prefix = journal_.path().filename().string() + ".";
+  std::error_code error;
+  for (fs::directory_iterator entries(directory, error), end; !error && entries != end; entries.increment(error)) {
+    if (!entries->path().filename().string().starts_with(prefix)) continue;
+    const auto more = ExportJournal(entries->path(), plan_).read();
+    if (more) finished.insert(finished.end(), more->begin(), more->end());
+  }
+  return finished;
+}
+
 void ExportParts::open() {
-  const auto before = journal_.read();
-  const bool goes_on = before && complete();
-  if (goes_on) finished_ = *before;
+  if (!team_.leads()) team_.await_leader();
+  const bool goes_on = !team_.leads() || complete();
+  if (goes_on) finished_ = team_.leads() ? finished_before() : journal_.read().value_or(std::vector<FinishedPiece>{});
   for (const ExportFile& file : layout_->files) {
     const fs::path part = part_path(file.path);
     outputs_.push_back(goes_on ? OutputFile::open_existing(part) : OutputFile(part));
     if (!goes_on) outputs_.back().resize(file.bytes);
   }
-  journal_.begin(finished_);
+  if (team_.leads()) {
+    journal_.begin(finished_);
+    journal_.close();
+    team_.tidy_up();
+  }
+  own_journal_.begin(team_.is_alone() ? finished_ : std::vector<FinishedPiece>{});
+  if (team_.leads() && !team_.is_alone()) team_.announce();
+}
+
+std::vector<FinishedPiece> ExportParts::finished_by_others() const {
+  std::vector<FinishedPiece> finished;
+  for (int index = 1; index < team_.member().count; ++index) {
+    const auto more = ExportJournal(team_.journal_of(index), plan_).read();
+    if (more) finished.insert(finished.end(), more->begin(), more->end());
+  }
+  return finished;
 }
 
 void ExportParts::write(const std::vector<ExportRecord>& records) {
@@ -50,9 +83,15 @@ void ExportParts::read_back(const std::vector<ExportRecord>& records) const {
   }
 }
 
-// Without the journal first: with it, what was renamed already would be missed.
+void ExportParts::close() {
+  own_journal_.close();
+  outputs_.clear();
+}
+
+// Without the journals first: with them, what was renamed already would be missed.
 void ExportParts::finish() {
-  journal_.close();
+  close();
+  team_.tidy_up();
   if (const std::error_code error = try_remove(journal_.path()))
     throw IoError("cannot remove {}: {}", journal_.path().string(), error.message());
   for (const ExportFile& file : layout_->files) rename_path(part_path(file.path), file.path);
@@ -60,8 +99,7 @@ void ExportParts::finish() {
 }
 
 void ExportParts::remove() noexcept {
-  journal_.close();
-  outputs_.clear();
+  close();
   std::vector<fs::path> paths{journal_.path()};
   for (const ExportFile& file : layout_->files) paths.push_back(part_path(file.path));
   for (const fs::path& path : paths)

@@ -1,5 +1,6 @@
 #include "checkpoint/export_pieces.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "checkpoint/convert_elements.h"
@@ -43,22 +44,27 @@ struct ExportCopy::Buffers {
 };
 
 ExportCopy::ExportCopy(const ExportSource& source, std::vector<OutputFile>& outputs, ExportJournal& journal,
-                       const std::vector<FinishedPiece>& finished, std::int64_t sync_bytes)
+                       const std::vector<FinishedPiece>& finished, std::int64_t sync_bytes, const ExportMember& member)
     : source_(&source),
       outputs_(&outputs),
       journal_(&journal),
       sync_bytes_(sync_bytes),
+      is_done_(source.pieces.size(), false),
       done_(source.pieces.size()),
       region_crcs_(source.regions.size(), 0) {
   for (const PlacedRegion& region : source.regions) region_left_.push_back(region.bytes);
-  std::vector<bool> is_done(source.pieces.size(), false);
-  for (const FinishedPiece& piece : finished) {
-    if (piece.piece >= is_done.size() || is_done[piece.piece]) continue;
-    is_done[piece.piece] = true;
-    note(piece);
-  }
-  for (std::size_t i = 0; i < is_done.size(); ++i)
-    if (!is_done[i]) left_.push_back(i);
+  add(finished);
+  std::vector<std::size_t> left;
+  for (std::size_t i = 0; i < is_done_.size(); ++i)
+    if (!is_done_[i]) left.push_back(i);
+  const auto index = static_cast<std::size_t>(member.index), count = static_cast<std::size_t>(member.count);
+  const auto share = [&](std::size_t i) { return left.begin() + static_cast<std::ptrdiff_t>(left.size() * i / count); };
+  left_.assign(share(index), share(index + 1));
+}
+
+void ExportCopy::add(const std::vector<FinishedPiece>& finished) {
+  for (const FinishedPiece& piece : finished)
+    if (piece.piece < is_done_.size() && !is_done_[piece.piece]) note(piece);
 }
 
 // Into the region's checksum, which is that of its parts, and to be compared once it is whole.
@@ -67,6 +73,7 @@ void ExportCopy::note(const FinishedPiece& finished) {
   const PlacedRegion& region = source_->regions[piece.region];
   const auto after = static_cast<std::uint64_t>(region.bytes - piece.begin - piece.bytes);
   done_[finished.piece] = finished;
+  is_done_[finished.piece] = true;
   region_crcs_[piece.region] ^= crc32c_share(finished.source_crc, after);
   region_left_[piece.region] -= piece.bytes;
   copied_ += piece.bytes;
@@ -168,6 +175,7 @@ void ExportCopy::read_back(int workers, const std::function<void()>& tick) const
 }
 
 std::vector<WrittenPart> ExportCopy::parts() const {
+  SHOAL_ASSERT(std::find(is_done_.begin(), is_done_.end(), false) == is_done_.end());
   std::vector<WrittenPart> parts;
   for (std::size_t i = 0; i < done_.size(); ++i) {
     const ExportPiece& piece = source_->pieces[i];

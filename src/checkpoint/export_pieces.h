@@ -10,6 +10,7 @@
 
 #include "checkpoint/export_journal.h"
 #include "checkpoint/export_layout.h"
+#include "checkpoint/export_team.h"
 #include "checkpoint/placed_regions.h"
 #include "core/file_io.h"
 
@@ -40,13 +41,16 @@ struct ExportSource {
 class ExportCopy {
  public:
   // `finished`: those that need not be copied again. `sync_bytes`: so many bytes at most are not in the journal yet.
+  // Of what is left, this is to copy the share of `member`.
   ExportCopy(const ExportSource& source, std::vector<OutputFile>& outputs, ExportJournal& journal,
-             const std::vector<FinishedPiece>& finished, std::int64_t sync_bytes);
+             const std::vector<FinishedPiece>& finished, std::int64_t sync_bytes, const ExportMember& member);
 
   // Copies what is left; `tick` as in_workers() has it. CheckpointError for damage, IoError where the output cannot be
   // written.
   void run(int workers, const std::function<void()>& tick);
-  // Then: reads every piece back. IoError where one is not what was written.
+  // What others have copied.
+  void add(const std::vector<FinishedPiece>& finished);
+  // When no piece is missing: reads every one back. IoError where one is not what was written.
   void read_back(int workers, const std::function<void()>& tick) const;
 
   std::int64_t copied_bytes() const { return copied_; }    // of the source, since the beginning
@@ -67,6 +71,7 @@ class ExportCopy {
   std::atomic<std::int64_t> copied_{0};
   mutable std::atomic<std::int64_t> checked_{0};
   std::mutex mutex_;                        // of those below
+  std::vector<bool> is_done_;               // by piece
   std::vector<FinishedPiece> done_;         // by piece
   std::vector<std::uint32_t> region_crcs_;  // of what was read so far
   std::vector<std::int64_t> region_left_;   // bytes
