@@ -12,7 +12,7 @@ namespace shoal::checkpoint {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr std::int64_t kBuffersPerWorker = 2;  // read and converted
+constexpr std::int64_t kBuffersPerWorker = 3;  // what was read and, at most twice as large, converted
 
 ExportSource read_source(const ExportOptions& options) {
   ExportSource source;

@@ -37,9 +37,22 @@ std::vector<FinishedPiece> ExportParts::finished_before() const {
   return finished;
 }
 
+// Rather now than after hours: the parts are made with holes, which a full disk finds out late.
+void ExportParts::check_room() const {
+  std::uintmax_t needed = 0;
+  for (const ExportFile& file : layout_->files) needed += static_cast<std::uintmax_t>(file.bytes);
+  const fs::path directory = directory_of(journal_.path());
+  std::error_code unknown;
+  const fs::space_info space = fs::space(directory, unknown);
+  SHOAL_CHECK(unknown || space.available >= needed, IoError,
+              "{} has {} bytes free and the export needs {}: free some, or choose another --output", directory.string(),
+              space.available, needed);
+}
+
 void ExportParts::open() {
   if (!team_.leads()) team_.await_leader();
   const bool goes_on = !team_.leads() || complete();
+  if (!goes_on) check_room();
   if (goes_on) finished_ = team_.leads() ? finished_before() : journal_.read().value_or(std::vector<FinishedPiece>{});
   for (const ExportFile& file : layout_->files) {
     const fs::path part = part_path(file.path);

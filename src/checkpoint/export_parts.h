@@ -35,6 +35,7 @@ class ExportParts {
 
  private:
   bool complete() const;
+  void check_room() const;
   std::vector<FinishedPiece> finished_before() const;
 
   const ExportLayout* layout_;

@@ -44,6 +44,9 @@ RenameRules RenameRules::read(const std::filesystem::path& file) {
 }
 
 std::string RenameRules::apply(const std::string& name) const {
+  constexpr std::size_t kLongest = 5000;  // std::regex takes stack for each character
+  SHOAL_CHECK(rules_.empty() || name.size() <= kLongest, OptionError,
+              "--rename: the name '{}…' of {} characters is too long for rules", name.substr(0, 80), name.size());
   const Rule* applied = nullptr;
   std::string renamed = name;
   for (const Rule& rule : rules_) {

@@ -17,9 +17,8 @@ class RenameRules {
   static RenameRules read(const std::filesystem::path& file);
 
   // The name itself where no rule takes it. OptionError that names the rules where two give it different names, or one
-  // gives it an empty one.
+  // gives it an empty one, and for names of more than 5000 characters.
   std::string apply(const std::string& name) const;
-  bool empty() const { return rules_.empty(); }
 
  private:
   struct Rule {

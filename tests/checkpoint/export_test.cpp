@@ -113,6 +113,50 @@ TEST_F(ExportFiles, UnwritableOutputIsAnIoError) {
   EXPECT_THROW(export_checkpoint(torch), IoError);
 }
 
+std::string text_of(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST_F(ExportFiles, NamesByRules) {
+  const fs::path file = directory_.path() / "rules";
+  write_text_file(file, "# comment\n\nh\\.(\\d+)\\.(.*) -> layers.$1.$2\r\n  x -> x y  \n");
+  const RenameRules rules = RenameRules::read(file);
+  EXPECT_EQ(rules.apply("h.12.attn.weight"), "layers.12.attn.weight");
+  EXPECT_EQ(rules.apply("h.a.b"), "h.a.b");
+  EXPECT_EQ(rules.apply("x"), "x y");
+  EXPECT_EQ(rules.apply("xx"), "xx");  // the whole name or nothing
+  EXPECT_EQ(rules.apply("h.1." + std::string(4000, 'z')), "layers.1." + std::string(4000, 'z'));
+  EXPECT_THROW(rules.apply(std::string(100'000, 'z')), OptionError);
+}
+
+TEST_F(ExportFiles, MemoryDecidesHowManyWork) {
+  ExportOptions wanted = options("out.h5");
+  wanted.workers = 64;
+  wanted.memory = 100 << 20;
+  const Export job(wanted);
+  EXPECT_EQ(job.memory().workers, 8);  // of 12 MiB each
+  EXPECT_LE(job.memory().buffers + job.memory().tables, wanted.memory);
+  wanted.memory = 1 << 20;
+  EXPECT_NE(text_of([&] { Export{wanted}; }).find("--memory"), std::string::npos);
+}
+
+TEST_F(ExportFiles, OptionsThatDoNotGoTogether) {
+  ExportOptions wanted = options("out.h5");
+  wanted.shard_bytes = 100;
+  EXPECT_NE(text_of([&] { Export{wanted}; }).find("--max-shard-size"), std::string::npos);
+  wanted.format = ExportFormat::safetensors;
+  write_text_file(wanted.output, "a file");
+  EXPECT_NE(text_of([&] { Export{wanted}; }).find("folder"), std::string::npos);
+  wanted.shard_bytes = 0;
+  wanted.output = directory_.path();
+  EXPECT_NE(text_of([&] { Export{wanted}; }).find("directory"), std::string::npos);
+}
+
 // 20,000 tensors give a ZIP archive more than 65,535 bytes of directory; counts need ZIP64 only from 65,535 entries on.
 TEST_F(ExportFiles, ManyTensors) {
   std::vector<testing::SampleTensor> tensors;

@@ -146,7 +146,13 @@ TEST(LoadWeights, WhatIsConsolidated) {
   export_checkpoint(
       {.checkpoint = checkpoint, .output = directory.path() / "w.h5", .selection = {.with_optimizer = true}});
   export_checkpoint({.checkpoint = checkpoint, .output = directory.path() / "w.pt", .format = ExportFormat::torch});
-  for (const char* name : {"w.h5", "w.pt"})
+  export_checkpoint(
+      {.checkpoint = checkpoint, .output = directory.path() / "w.safetensors", .format = ExportFormat::safetensors});
+  export_checkpoint({.checkpoint = checkpoint,
+                     .output = directory.path() / "w",
+                     .format = ExportFormat::safetensors,
+                     .shard_bytes = 200});
+  for (const char* name : {"w.h5", "w.pt", "w.safetensors", "w"})
     for (const int ranks : {1, 4}) {
       const Loaded loaded = testing::load_on_ranks(directory.path() / name, specs_of(expected), ranks, false,
                                                    {{"tied", expected[0].spec.name}});
