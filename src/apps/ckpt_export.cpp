@@ -100,7 +100,8 @@ po::options_description described() {
                         "only parameters of these names; '*' stays within a part of a name, '**' crosses dots; may be "
                         "repeated");
   options.add_options()("rename", text("FILE"), "gives names by rules, one a line: 'REGEX -> REPLACEMENT'");
-  add_workers_option(options, "threads that read, convert and write");
+  constexpr int kWorkers = 4;  // they wait for the disk more than they compute
+  add_workers_option(options, "threads that read, convert and write", kWorkers);
   options.add_options()("memory", text("SIZE")->default_value("1GiB"),
                         "the most memory to take; fewer threads if need be");
   options.add_options()("dry-run", "says what would be written, and writes nothing");

@@ -10,7 +10,6 @@
 #include <string_view>
 #include <utility>
 
-#include "checkpoint/verify.h"
 #include "core/check.h"
 #include "core/logging.h"
 
@@ -67,9 +66,8 @@ std::vector<std::string> paths_of(const po::variables_map& values) {
   return values[kPath].as<std::vector<std::string>>();
 }
 
-void add_workers_option(po::options_description& options, const char* what) {
-  options.add_options()("workers", po::value<int>()->default_value(checkpoint::default_workers())->value_name("N"),
-                        what);
+void add_workers_option(po::options_description& options, const char* what, int workers) {
+  options.add_options()("workers", po::value<int>()->default_value(workers)->value_name("N"), what);
 }
 
 int workers_of(const po::variables_map& values) {

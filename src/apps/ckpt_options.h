@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/verify.h"
+
 namespace shoal::apps {
 
 struct CkptUsage {
@@ -28,7 +30,8 @@ std::vector<std::string> paths_of(const boost::program_options::variables_map& v
 
 // --workers N, and its value. OptionError below 1.
 void add_workers_option(boost::program_options::options_description& options,
-                        const char* what = "threads that read and compare");
+                        const char* what = "threads that read and compare",
+                        int workers = checkpoint::default_workers());
 int workers_of(const boost::program_options::variables_map& values);
 
 // "5GB", "1.5GiB", "4096": bytes. OptionError that names the option.
