@@ -23,7 +23,8 @@ constexpr const char* kHelp =
     "  inspect      what one holds: tensors, files, training state\n"
     "  verify       read and check every byte\n"
     "  diff         tensor by tensor, what tells two apart\n"
-    "  consolidate  write one file with whole tensors, for HDF5 or PyTorch\n"
+    "  export       write files with whole tensors, for HDF5, safetensors or PyTorch\n"
+    "  consolidate  another name of export\n"
     "  import       make one out of what PyTorch, DeepSpeed or Hugging Face have saved\n"
     "  view         make model.h5 in it, which shows whole tensors to HDF5 tools\n"
     "  reshard      write it anew for another number of ranks\n"
@@ -36,17 +37,18 @@ struct NamedVerb {
   std::string_view name;
   CkptVerb run;
 };
-constexpr std::array<NamedVerb, 10> kVerbs{{{"list", ckpt_list},
+constexpr std::array<NamedVerb, 11> kVerbs{{{"list", ckpt_list},
                                             {"inspect", ckpt_inspect},
                                             {"verify", ckpt_verify},
                                             {"diff", ckpt_diff},
+                                            {"export", ckpt_export},
                                             {"consolidate", ckpt_consolidate},
                                             {"import", ckpt_import},
                                             {"view", ckpt_view},
                                             {"reshard", ckpt_reshard},
                                             {"prune", ckpt_prune},
                                             {"repair", ckpt_repair}}};
-constexpr const char* kVerbNames = "list, inspect, verify, diff, consolidate, import, view, reshard, prune or repair";
+constexpr const char* kVerbNames = "list, inspect, verify, diff, export, import, view, reshard, prune or repair";
 
 }  // namespace
 

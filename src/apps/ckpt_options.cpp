@@ -1,6 +1,10 @@
 #include "apps/ckpt_options.h"
 
+#include <array>
 #include <boost/program_options/value_semantic.hpp>
+#include <charconv>
+#include <string_view>
+#include <utility>
 
 #include "checkpoint/verify.h"
 #include "core/check.h"
@@ -28,16 +32,36 @@ bool parse_ckpt_options(const CkptUsage& usage, const po::options_description& o
 
 std::string path_of(const po::variables_map& values) { return paths_of(values).front(); }
 
-void add_workers_option(po::options_description& options) {
-  options.add_options()(
-      "workers", po::value<int>()->default_value(checkpoint::default_workers(), "one a core, up to 4")->value_name("N"),
-      "threads that read and compare");
+void add_workers_option(po::options_description& options, const char* what, std::optional<int> workers) {
+  auto* const value = workers ? po::value<int>()->default_value(*workers)
+                              : po::value<int>()->default_value(checkpoint::default_workers(), "one a core, up to 4");
+  options.add_options()("workers", value->value_name("N"), what);
 }
 
 int workers_of(const po::variables_map& values) {
   const int workers = values["workers"].as<int>();
   SHOAL_CHECK(workers >= 1, OptionError, "--workers {} is no number of threads; it is 1 or more", workers);
   return workers;
+}
+
+std::int64_t bytes_from(const std::string& option, const std::string& text) {
+  constexpr std::array<std::pair<std::string_view, double>, 10> kUnits{{{"", 1},
+                                                                        {"B", 1},
+                                                                        {"KB", 1e3},
+                                                                        {"MB", 1e6},
+                                                                        {"GB", 1e9},
+                                                                        {"TB", 1e12},
+                                                                        {"KiB", 0x1p10},
+                                                                        {"MiB", 0x1p20},
+                                                                        {"GiB", 0x1p30},
+                                                                        {"TiB", 0x1p40}}};
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const std::string_view unit(end, static_cast<std::size_t>(text.data() + text.size() - end));
+  for (const auto& [name, factor] : kUnits)
+    if (error == std::errc{} && unit == name && number * factor >= 1 && number * factor < 0x1p62)
+      return static_cast<std::int64_t>(number * factor);
+  throw OptionError("--{} {} is no size; give one like 5GB or 512MiB", option, text);
 }
 
 }  // namespace shoal::apps

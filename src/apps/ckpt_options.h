@@ -1,6 +1,8 @@
 // The command line of one verb of shoal-ckpt.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,8 +25,12 @@ bool parse_ckpt_options(const CkptUsage& usage, const boost::program_options::op
 // The first path given to the verb.
 std::string path_of(const boost::program_options::variables_map& values);
 
-// --workers N, for verbs that verify, and its value. OptionError below 1.
-void add_workers_option(boost::program_options::options_description& options);
+// --workers N, one a core and up to four unless `workers` says otherwise, and its value. OptionError below 1.
+void add_workers_option(boost::program_options::options_description& options,
+                        const char* what = "threads that read and compare", std::optional<int> workers = std::nullopt);
 int workers_of(const boost::program_options::variables_map& values);
+
+// "5GB", "1.5GiB", "4096": bytes. OptionError that names the option.
+std::int64_t bytes_from(const std::string& option, const std::string& text);
 
 }  // namespace shoal::apps

@@ -15,7 +15,8 @@ using CkptVerb = ExitCode (*)(const std::vector<std::string>& arguments);
 ExitCode ckpt_list(const std::vector<std::string>& arguments);
 ExitCode ckpt_inspect(const std::vector<std::string>& arguments);
 ExitCode ckpt_verify(const std::vector<std::string>& arguments);
-ExitCode ckpt_consolidate(const std::vector<std::string>& arguments);
+ExitCode ckpt_export(const std::vector<std::string>& arguments);
+ExitCode ckpt_consolidate(const std::vector<std::string>& arguments);  // another name of export
 ExitCode ckpt_import(const std::vector<std::string>& arguments);
 ExitCode ckpt_diff(const std::vector<std::string>& arguments);
 ExitCode ckpt_view(const std::vector<std::string>& arguments);

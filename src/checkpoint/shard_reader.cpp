@@ -12,18 +12,6 @@
 namespace shoal::checkpoint {
 namespace {
 
-// What HDF5 or the system says of a file that the manifest vouches for is damage of the checkpoint.
-template <typename Function>
-auto as_damage(const Function& function) {
-  try {
-    return function();
-  } catch (const DescriptorLimitError&) {
-    throw;  // says nothing of the file
-  } catch (const IoError& error) {
-    throw CheckpointError("{}", error.what());
-  }
-}
-
 InputFile open_of_size(const std::filesystem::path& path, std::int64_t bytes) {
   InputFile file = as_damage([&] { return InputFile(path); });
   SHOAL_CHECK(file.size() == bytes, CheckpointError, "{} has {} bytes, {} were written: it is damaged", path.string(),

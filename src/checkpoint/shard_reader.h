@@ -12,6 +12,18 @@
 
 namespace shoal::checkpoint {
 
+// What HDF5 or the system says of a file that the manifest vouches for is damage of the checkpoint.
+template <typename Function>
+auto as_damage(const Function& function) {
+  try {
+    return function();
+  } catch (const DescriptorLimitError&) {
+    throw;  // says nothing of the file
+  } catch (const IoError& error) {
+    throw CheckpointError("{}", error.what());
+  }
+}
+
 // Gets a region's bytes piece by piece, in order: `offset` is the place of `data` in the flattened tensor, in bytes.
 using RegionSink = std::function<void(std::int64_t offset, const std::byte* data, std::size_t bytes)>;
 

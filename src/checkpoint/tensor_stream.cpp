@@ -3,8 +3,6 @@
 #include <algorithm>
 
 #include "checkpoint/catalog.h"
-#include "checkpoint/shard_reader.h"
-#include "core/check.h"
 #include "core/crc32c.h"
 
 namespace shoal::checkpoint {
@@ -16,27 +14,10 @@ constexpr std::size_t kMostOpenFiles = 64;
 
 TensorStream::TensorStream(const std::filesystem::path& checkpoint)
     : path_(checkpoint), manifest_(open_checkpoint(checkpoint)), pieces_(manifest_.tensors.size()) {
-  for (std::size_t file = 0; file < manifest_.files.size(); ++file) add_file(file);
-  for (std::size_t tensor = 0; tensor < pieces_.size(); ++tensor) {
-    std::vector<Piece>& pieces = pieces_[tensor];
-    std::sort(pieces.begin(), pieces.end(), [](const Piece& a, const Piece& b) { return a.begin < b.begin; });
-    const TensorSpec& spec = manifest_.tensors[tensor].spec;
-    std::int64_t end = 0;
-    for (const Piece& piece : pieces) end = piece.begin == end ? end + piece.bytes : -1;
-    SHOAL_CHECK(end == spec.numel() * size_of(spec.dtype), CheckpointError,
-                "{}: the files hold some elements of tensor '{}' twice or not at all", checkpoint.string(), spec.name);
-  }
-}
-
-void TensorStream::add_file(std::size_t file) {
-  const ShardReader reader(path_, manifest_, file);
-  for (std::size_t region = 0; region < reader.regions().size(); ++region) {
-    const RegionRow& row = reader.regions()[region];
-    const std::int64_t element = size_of(manifest_.tensors[row.tensor].spec.dtype);
-    pieces_[row.tensor].push_back({file, reader.locate(region), static_cast<std::int64_t>(row.begin) * element,
-                                   static_cast<std::int64_t>(row.count) * element,
-                                   static_cast<std::uint32_t>(row.crc)});
-  }
+  for (const PlacedRegion& region : place_regions(path_, manifest_)) pieces_[region.tensor].push_back(region);
+  for (std::vector<PlacedRegion>& pieces : pieces_)
+    std::sort(pieces.begin(), pieces.end(),
+              [](const PlacedRegion& a, const PlacedRegion& b) { return a.begin < b.begin; });
 }
 
 const InputFile& TensorStream::open(std::size_t file) {
@@ -55,7 +36,7 @@ void TensorStream::begin(std::size_t tensor) {
 
 void TensorStream::read(std::byte* into, std::size_t bytes) {
   while (bytes > 0) {
-    const Piece& piece = pieces_.at(tensor_).at(piece_);
+    const PlacedRegion& piece = pieces_.at(tensor_).at(piece_);
     const auto part = std::min(bytes, static_cast<std::size_t>(piece.bytes - done_));
     open(piece.file).read_at(piece.file_offset + done_, into, part);
     crc_ = crc32c(into, part, crc_);
@@ -63,20 +44,11 @@ void TensorStream::read(std::byte* into, std::size_t bytes) {
     bytes -= part;
     done_ += static_cast<std::int64_t>(part);
     if (done_ < piece.bytes) continue;
-    check_crc(piece);
+    check_crc(piece, crc_, path_, manifest_);
     ++piece_;
     done_ = 0;
     crc_ = 0;
   }
-}
-
-void TensorStream::check_crc(const Piece& piece) const {
-  const TensorSpec& spec = manifest_.tensors[tensor_].spec;
-  const std::int64_t element = size_of(spec.dtype);
-  SHOAL_CHECK(crc_ == piece.crc, CheckpointError,
-              "{}: tensor '{}', elements {} to {}: the bytes do not match their checksum: it is damaged",
-              (path_ / manifest_.files[piece.file].name).string(), spec.name, piece.begin / element,
-              (piece.begin + piece.bytes) / element - 1);
 }
 
 }  // namespace shoal::checkpoint

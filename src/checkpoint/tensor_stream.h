@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "checkpoint/manifest.h"
+#include "checkpoint/placed_regions.h"
 #include "core/file_io.h"
 
 namespace shoal::checkpoint {
@@ -25,19 +26,11 @@ class TensorStream {
   void read(std::byte* into, std::size_t bytes);
 
  private:
-  struct Piece {
-    std::size_t file = 0;
-    std::int64_t file_offset = 0, begin = 0, bytes = 0;  // `begin`: in the flattened tensor, in bytes
-    std::uint32_t crc = 0;
-  };
-
-  void add_file(std::size_t file);
   const InputFile& open(std::size_t file);
-  void check_crc(const Piece& piece) const;
 
   std::filesystem::path path_;
   Manifest manifest_;
-  std::vector<std::vector<Piece>> pieces_;  // of each tensor, in the order of the elements
+  std::vector<std::vector<PlacedRegion>> pieces_;  // of each tensor, in the order of the elements
   std::map<std::size_t, InputFile> open_;
   std::size_t tensor_ = 0, piece_ = 0;  // where reading is
   std::int64_t done_ = 0;               // bytes of that piece

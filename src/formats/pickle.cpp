@@ -1,5 +1,6 @@
 #include "formats/pickle.h"
 
+#include <bit>
 #include <limits>
 
 namespace shoal::formats {
@@ -8,7 +9,8 @@ namespace {
 // Opcodes of pickle protocol 2 (Python's Lib/pickletools.py).
 constexpr char kProto = '\x80', kStop = '.', kMark = '(', kGlobal = 'c', kBinUnicode = 'X', kBinInt = 'J',
                kLong1 = '\x8a', kNewTrue = '\x88', kNewFalse = '\x89', kTuple = 't', kEmptyTuple = ')', kReduce = 'R',
-               kBinPersId = 'Q', kSetItems = 'u';
+               kBinPersId = 'Q', kSetItems = 'u', kNone = 'N', kBinFloat = 'G', kEmptyList = ']', kEmptyDict = '}',
+               kAppends = 'e';
 
 }  // namespace
 
@@ -45,6 +47,14 @@ void PickleWriter::integer(std::int64_t value) {
 
 void PickleWriter::boolean(bool value) { bytes_ += value ? kNewTrue : kNewFalse; }
 
+void PickleWriter::real(double value) {
+  bytes_ += kBinFloat;
+  const auto bits = std::bit_cast<std::uint64_t>(value);
+  for (int byte = 7; byte >= 0; --byte) bytes_ += static_cast<char>(bits >> (8 * byte));  // the one big-endian number
+}
+
+void PickleWriter::none() { bytes_ += kNone; }
+
 void PickleWriter::integers(const std::vector<std::int64_t>& values) {
   if (values.empty()) return empty_tuple();
   mark();
@@ -53,10 +63,13 @@ void PickleWriter::integers(const std::vector<std::int64_t>& values) {
 }
 
 void PickleWriter::empty_tuple() { bytes_ += kEmptyTuple; }
+void PickleWriter::empty_list() { bytes_ += kEmptyList; }
+void PickleWriter::empty_dict() { bytes_ += kEmptyDict; }
 void PickleWriter::tuple_from_mark() { bytes_ += kTuple; }
 void PickleWriter::reduce() { bytes_ += kReduce; }
 void PickleWriter::persistent_id() { bytes_ += kBinPersId; }
 void PickleWriter::set_items() { bytes_ += kSetItems; }
+void PickleWriter::append_items() { bytes_ += kAppends; }
 
 std::string PickleWriter::finish() {
   bytes_ += kStop;

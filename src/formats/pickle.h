@@ -17,12 +17,17 @@ class PickleWriter {
   void string(std::string_view utf8);
   void integer(std::int64_t value);
   void boolean(bool value);
+  void real(double value);
+  void none();
   void integers(const std::vector<std::int64_t>& values);  // as a tuple
   void empty_tuple();
+  void empty_list();
+  void empty_dict();
   void tuple_from_mark();
   void reduce();         // callable and tuple below it on the stack → result
   void persistent_id();  // the object on top of the stack is the id
   void set_items();      // keys and values since the mark go into the mapping below it
+  void append_items();   // values since the mark go to the end of the list below it
   // The finished pickle; nothing may be added after it.
   std::string finish();
 

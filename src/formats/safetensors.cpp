@@ -4,7 +4,9 @@
 #include <array>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <set>
+#include <tuple>
 
 #include "core/check.h"
 
@@ -36,6 +38,12 @@ std::optional<DType> dtype_of(std::string_view name) {
   for (const Entry& entry : kTypes)
     if (entry.name == name) return entry.dtype;
   return std::nullopt;
+}
+
+std::string_view type_name(DType dtype) {
+  for (const Entry& entry : kTypes)
+    if (entry.dtype == dtype) return entry.name;
+  throw InternalError("element type {} has no name in safetensors", name_of(dtype));
 }
 
 std::uint64_t little_endian(std::string_view bytes) {
@@ -159,6 +167,40 @@ StoredTensors read_safetensors_header(const ByteSource& file) {
       stored.others.push_back({placed.tensor.spec.name, "has the element type " + placed.type});
   }
   return stored;
+}
+
+SafetensorsLayout lay_out_safetensors(const std::vector<TensorSpec>& tensors,
+                                      const std::map<std::string, std::string>& metadata) {
+  constexpr std::uint64_t kAlignment = 8;
+  std::vector<std::size_t> order(tensors.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return std::tuple(-size_of(tensors[a].dtype), tensors[a].name) <
+           std::tuple(-size_of(tensors[b].dtype), tensors[b].name);
+  });
+  SafetensorsLayout layout;
+  layout.offsets.resize(tensors.size());
+  nlohmann::ordered_json header = nlohmann::ordered_json::object();
+  if (!metadata.empty()) header[kMetadataKey] = metadata;
+  std::uint64_t end = 0;
+  for (const std::size_t i : order) {
+    const TensorSpec& spec = tensors[i];
+    layout.offsets[i] = end;
+    end += static_cast<std::uint64_t>(spec.numel() * size_of(spec.dtype));
+    header[spec.name] = {
+        {"dtype", type_name(spec.dtype)}, {"shape", spec.shape}, {"data_offsets", {layout.offsets[i], end}}};
+  }
+  std::string text = header.dump();
+  text.append((kAlignment - text.size() % kAlignment) % kAlignment, ' ');
+  SHOAL_CHECK(text.size() <= kMostHeaderBytes, OptionError,
+              "the header of a safetensors file of {} tensors has {} bytes, and readers take {}: give --max-shard-size",
+              tensors.size(), text.size(), kMostHeaderBytes);
+  for (std::uint64_t byte = 0; byte < kLengthBytes; ++byte)
+    layout.header += static_cast<char>(text.size() >> (8 * byte));
+  layout.header += text;
+  for (std::uint64_t& offset : layout.offsets) offset += layout.header.size();
+  layout.bytes = layout.header.size() + end;
+  return layout;
 }
 
 }  // namespace shoal::formats

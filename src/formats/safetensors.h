@@ -1,8 +1,11 @@
-// Reads the header of a safetensors file (https://github.com/huggingface/safetensors, "Format"): eight bytes with the
+// The header of a safetensors file (https://github.com/huggingface/safetensors, "Format"): eight bytes with the
 // length of a JSON object, the object (name → dtype, shape, data_offsets), then the tensors' bytes without gaps.
 #pragma once
 
+#include <map>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "formats/byte_source.h"
 #include "formats/stored_tensor.h"
@@ -17,5 +20,17 @@ bool looks_like_safetensors(std::string_view head);
 // names that stand twice, sizes that do not fit the shape, and offsets that overlap, leave gaps or lead out of the
 // file.
 StoredTensors read_safetensors_header(const ByteSource& file);
+
+// A file to be written: `header` stands at its beginning, the elements of tensor i from byte offsets[i] on.
+struct SafetensorsLayout {
+  std::string header;  // with its length in front
+  std::vector<std::uint64_t> offsets;
+  std::uint64_t bytes = 0;  // of the whole file
+};
+
+// As the reference implementation lays them out: the larger element types first, then by name, so that all are aligned.
+// `metadata` may be empty. OptionError where the header would be longer than readers take.
+SafetensorsLayout lay_out_safetensors(const std::vector<TensorSpec>& tensors,
+                                      const std::map<std::string, std::string>& metadata);
 
 }  // namespace shoal::formats

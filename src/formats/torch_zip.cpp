@@ -65,37 +65,93 @@ void write_tensor(PickleWriter& pickle, std::size_t key, const TorchStorage& sto
   pickle.reduce();
 }
 
-std::string state_dict_pickle(const std::vector<TorchTensor>& tensors, const std::vector<TorchStorage>& storages) {
-  PickleWriter pickle;
-  pickle.global("collections", "OrderedDict");
-  pickle.empty_tuple();
-  pickle.reduce();
-  pickle.mark();
-  for (const TorchTensor& tensor : tensors) {
-    pickle.string(tensor.name);
-    write_tensor(pickle, tensor.storage, storages.at(tensor.storage));
+class ValueWriter {
+ public:
+  explicit ValueWriter(const std::vector<TorchStorage>& storages) : storages_(&storages) {}
+
+  void write(const TorchValue& value) { std::visit(*this, value.value); }
+  std::string finish() { return pickle_.finish(); }
+
+  void operator()(std::monostate) { pickle_.none(); }
+  void operator()(bool value) { pickle_.boolean(value); }
+  void operator()(std::int64_t value) { pickle_.integer(value); }
+  void operator()(double value) { pickle_.real(value); }
+  void operator()(const std::string& value) { pickle_.string(value); }
+  void operator()(const TorchValue::Tensor& tensor) {
+    write_tensor(pickle_, tensor.storage, storages_->at(tensor.storage));
   }
-  pickle.set_items();
-  return pickle.finish();
+  void operator()(const TorchValue::Tuple& tuple) {
+    pickle_.mark();
+    for (const double value : tuple.values) pickle_.real(value);
+    pickle_.tuple_from_mark();
+  }
+  void operator()(const TorchValue::List& list) {
+    pickle_.empty_list();
+    pickle_.mark();
+    for (const TorchValue& value : list) write(value);
+    pickle_.append_items();
+  }
+  void operator()(const TorchValue::Dict& dict) {
+    if (dict.ordered_dict) {
+      pickle_.global("collections", "OrderedDict");
+      pickle_.empty_tuple();
+      pickle_.reduce();
+    } else {
+      pickle_.empty_dict();
+    }
+    pickle_.mark();
+    for (const auto& [key, value] : dict.items) {
+      write(key);
+      write(value);
+    }
+    pickle_.set_items();
+  }
+
+ private:
+  const std::vector<TorchStorage>* storages_;
+  PickleWriter pickle_;
+};
+
+std::string pickle_of(const TorchValue& value, const std::vector<TorchStorage>& storages) {
+  ValueWriter writer(storages);
+  writer.write(value);
+  return writer.finish();
 }
 
 }  // namespace
 
-TorchZip::TorchZip(const std::vector<TorchTensor>& tensors, const std::vector<TorchStorage>& storages) {
-  add_small("data.pkl", state_dict_pickle(tensors, storages));
+TorchValue::TorchValue() = default;
+TorchValue::TorchValue(Any any) : value(std::move(any)) {}
+TorchValue::TorchValue(const TorchValue&) = default;
+TorchValue::TorchValue(TorchValue&&) noexcept = default;
+TorchValue::~TorchValue() = default;
+
+void TorchValue::Dict::add(TorchValue key, TorchValue value) { items.emplace_back(std::move(key), std::move(value)); }
+
+TorchValue state_dict_of(const std::vector<TorchTensor>& tensors) {
+  TorchValue::Dict dict{{}, true};
+  for (const TorchTensor& tensor : tensors) dict.add({tensor.name}, {TorchValue::Tensor{tensor.storage}});
+  return {std::move(dict)};
+}
+
+TorchZip::TorchZip(const TorchValue& value, const std::vector<TorchStorage>& storages) {
+  add_small("data.pkl", pickle_of(value, storages));
   add_small("byteorder", "little");
   add_small("version", "3\n");
   for (std::size_t i = 0; i < storages.size(); ++i) {
-    const std::int64_t bytes = numel_of(storages[i].shape) * size_of(storages[i].dtype);
-    const std::size_t entry = layout_.add(kRoot + fmt::format("data/{}", i), static_cast<std::uint64_t>(bytes));
+    const auto bytes = static_cast<std::uint64_t>(numel_of(storages[i].shape) * size_of(storages[i].dtype));
+    const std::string name = fmt::format("data/{}", i), &contents = storages[i].contents;
+    SHOAL_ASSERT(contents.empty() || contents.size() == bytes);
+    const std::size_t entry = contents.empty() ? layout_.add(kRoot + name, bytes) : add_small(name, contents);
     if (i == 0) first_storage_ = entry;
   }
 }
 
-void TorchZip::add_small(const std::string& name, std::string contents) {
+std::size_t TorchZip::add_small(const std::string& name, std::string contents) {
   const std::size_t entry = layout_.add(kRoot + name, contents.size());
   layout_.note_piece(entry, 0, contents.data(), contents.size());
   small_.emplace_back(layout_.data_offset(entry), std::move(contents));
+  return entry;
 }
 
 std::vector<std::pair<std::uint64_t, std::string>> TorchZip::records() const {

@@ -1,5 +1,6 @@
 #include "formats/zip_layout.h"
 
+#include <isa-l/crc.h>
 #include <zlib.h>
 
 #include <algorithm>
@@ -54,6 +55,11 @@ std::uint64_t central_zip64_bytes(std::uint64_t bytes, std::uint64_t header_offs
 
 }  // namespace
 
+// ISA-L's is several times as fast as zlib's.
+std::uint32_t zip_crc(const void* data, std::size_t bytes, std::uint32_t previous) noexcept {
+  return crc32_gzip_refl(previous, static_cast<const unsigned char*>(data), bytes);
+}
+
 std::size_t ZipLayout::add(std::string name, std::uint64_t bytes) {
   SHOAL_CHECK(name.size() <= kMax16, InternalError, "'{}…' is too long a name for a ZIP entry", name.substr(0, 80));
   const std::uint64_t header = end_;
@@ -66,8 +72,11 @@ std::size_t ZipLayout::add(std::string name, std::uint64_t bytes) {
 }
 
 void ZipLayout::note_piece(std::size_t entry, std::uint64_t offset, const void* data, std::size_t bytes) {
+  note_checksum(entry, offset, bytes, zip_crc(data, bytes));
+}
+
+void ZipLayout::note_checksum(std::size_t entry, std::uint64_t offset, std::uint64_t bytes, std::uint32_t crc) {
   if (bytes == 0) return;
-  const auto crc = static_cast<std::uint32_t>(crc32_z(0, static_cast<const Bytef*>(data), bytes));
   const bool fresh = entries_.at(entry).pieces.emplace(offset, Piece{bytes, crc}).second;
   SHOAL_CHECK(fresh, InternalError, "two pieces of '{}' at byte {}", entries_[entry].name, offset);
 }

@@ -15,6 +15,9 @@
 
 namespace shoal::formats {
 
+// CRC-32 as ZIP has it, going on from `previous` (0 at the start).
+std::uint32_t zip_crc(const void* data, std::size_t bytes, std::uint32_t previous = 0) noexcept;
+
 class ZipLayout {
  public:
   // Data start on multiples of `alignment` bytes (a power of two), as a reader that maps the file wants it.
@@ -26,6 +29,8 @@ class ZipLayout {
 
   // `bytes` bytes at `data` stand at `offset` of the entry's data: taken into its CRC-32. Pieces come in any order.
   void note_piece(std::size_t entry, std::uint64_t offset, const void* data, std::size_t bytes);
+  // The same where the piece's CRC-32 is known.
+  void note_checksum(std::size_t entry, std::uint64_t offset, std::uint64_t bytes, std::uint32_t crc);
 
   // Everything but the data, as (offset in the file, bytes). Throws InternalError where the pieces of an entry do not
   // cover it exactly.

@@ -5,7 +5,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "checkpoint/consolidate.h"
+#include "checkpoint/export.h"
 #include "core/activity.h"
 #include "core/check.h"
 #include "core/logging.h"
@@ -68,10 +68,9 @@ void write_output(comm::ProcessGroup& world, const fs::path& checkpoint, const f
   const activity::During writing(world.rank() == 0 ? activity::Operation::output : activity::Operation::waiting);
   run_everywhere(world, [&]() -> std::string {
     if (world.rank() != 0) return "";
-    const auto format =
-        output.extension() == ".pt" ? checkpoint::ConsolidatedFormat::torch : checkpoint::ConsolidatedFormat::hdf5;
-    const auto report = checkpoint::consolidate(
-        {.checkpoint = checkpoint, .output = output, .format = format, .with_optimizer = false, .force = true});
+    const auto format = output.extension() == ".pt" ? checkpoint::ExportFormat::torch : checkpoint::ExportFormat::hdf5;
+    const auto report = checkpoint::export_checkpoint(
+        {.checkpoint = checkpoint, .output = output, .format = format, .selection = {}, .force = true});
     log::result("wrote {} ({} tensors, {:.1f} MiB)", output.string(), report.tensors,
                 mebibytes(static_cast<std::uintmax_t>(report.bytes)));
     return "";

@@ -11,7 +11,7 @@ import tempfile
 import unittest
 
 DIFFERENT, USAGE, CHECKPOINT, IO = 1, 2, 4, 5
-VERBS = ("list", "inspect", "verify", "diff", "consolidate", "view", "reshard", "prune", "repair")
+VERBS = ("list", "inspect", "verify", "diff", "export", "consolidate", "view", "reshard", "prune", "repair")
 SHOAL_CKPT = MAKE_CHECKPOINT = None
 
 

@@ -31,6 +31,8 @@ def main(shoal_ckpt, make_checkpoint):
         failed = 0
         for arguments in (["consolidate", folder + "/ckpt", "--output", folder + "/all.h5"],
                           ["consolidate", folder + "/ckpt", "--output", folder + "/all.pt"],
+                          ["export", folder + "/ckpt", "--workers", "8", "--dtype", "bf16", "--output",
+                           folder + "/all.safetensors"],
                           ["verify", folder + "/ckpt", "--workers", "4"],
                           ["reshard", folder + "/ckpt", "--ranks", "5", "--output", folder + "/five"],
                           ["diff", folder + "/ckpt", folder + "/five"]):

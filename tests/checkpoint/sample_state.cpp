@@ -131,7 +131,7 @@ bool same_elements(const StateDict& a, const StateDict& b) {
 }
 
 fs::path write_states(const fs::path& directory, std::int64_t step, int ranks,
-                      const std::function<StateDict(int rank)>& state_of) {
+                      const std::function<StateDict(int rank)>& state_of, const std::string& training_state) {
   const checkpoint::Attempt attempt = checkpoint::begin_attempt(directory, step);
   checkpoint::Manifest manifest;
   manifest.id = attempt.id;
@@ -139,7 +139,7 @@ fs::path write_states(const fs::path& directory, std::int64_t step, int ranks,
   manifest.step = step;
   manifest.ranks = ranks;
   manifest.created = "2026-01-02T03:04:05Z";
-  manifest.training_state = kTrainingState;
+  manifest.training_state = training_state;
   for (int rank = 0; rank < ranks; ++rank) {
     const StateDict state = state_of(rank);
     manifest.files.push_back(write_shard(attempt.path, {attempt.id, step, rank, ranks, ranks}, state));

@@ -54,7 +54,8 @@ std::byte sample_byte(int salt, const std::string& name, std::int64_t index);
 // Writes a checkpoint of what `state_of` gives for each rank as Checkpointer::save does, without communication. Returns
 // its path.
 std::filesystem::path write_states(const std::filesystem::path& directory, std::int64_t step, int ranks,
-                                   const std::function<StateDict(int rank)>& state_of);
+                                   const std::function<StateDict(int rank)>& state_of,
+                                   const std::string& training_state = kTrainingState);
 std::filesystem::path write_sample(const std::filesystem::path& directory, std::int64_t step, int ranks, int salt,
                                    const std::vector<SampleTensor>& tensors = sample_tensors());
 

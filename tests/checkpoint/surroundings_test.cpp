@@ -10,7 +10,7 @@
 #include <functional>
 
 #include "checkpoint/catalog.h"
-#include "checkpoint/consolidate.h"
+#include "checkpoint/export.h"
 #include "checkpoint/file_names.h"
 #include "checkpoint/numbered_saves.h"
 #include "checkpoint/sample_state.h"
@@ -162,7 +162,7 @@ TEST_F(Surroundings, ForeignLocks) {
   EXPECT_EQ(found(directory_), 1);
   EXPECT_EQ(verify(directory_ / "step_00000001").problem_count(), 0);
   const fs::path output = folder_.path() / "whole.h5";
-  consolidate({.checkpoint = directory_ / "step_00000001", .output = output});
+  export_checkpoint({.checkpoint = directory_ / "step_00000001", .output = output});
   EXPECT_TRUE(fs::exists(output));
   save(directory_, 2);
   EXPECT_EQ(found(directory_), 2);
@@ -213,7 +213,7 @@ TEST_F(Surroundings, FewOpenFiles) {
     if (report.problem_count() > 0) throw std::runtime_error("not damaged");
   });
   within("consolidate", 12,
-         [&] { consolidate({.checkpoint = checkpoint, .output = folder_.path() / "whole.h5", .force = true}); });
+         [&] { export_checkpoint({.checkpoint = checkpoint, .output = folder_.path() / "whole.h5", .force = true}); });
   within("restore", 12, [&] { testing::restored_step(directory_, [](std::int64_t) { return 1; }); });
   within("save", 12, [&] { testing::save_sample(folder_.path() / "other", 2, 2); });
   EXPECT_EQ(verify(checkpoint).problem_count(), 0);

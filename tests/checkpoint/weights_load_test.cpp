@@ -3,8 +3,8 @@
 
 #include <fstream>
 
-#include "checkpoint/consolidate.h"
 #include "checkpoint/convert_elements.h"
+#include "checkpoint/export.h"
 #include "checkpoint/row_major_boxes.h"
 #include "checkpoint/weights_file.h"
 #include "checkpoint/weights_samples.h"
@@ -143,9 +143,16 @@ TEST(LoadWeights, WhatIsConsolidated) {
     if (tensor.name.starts_with("model/"))
       expected.push_back(file_tensor(tensor.name.substr(6), tensor.dtype, tensor.shape, 5));
   const fs::path checkpoint = directory.path() / "ckpt" / "step_00000007";
-  consolidate({checkpoint, directory.path() / "w.h5", ConsolidatedFormat::hdf5, true, false});
-  consolidate({checkpoint, directory.path() / "w.pt", ConsolidatedFormat::torch, false, false});
-  for (const char* name : {"w.h5", "w.pt"})
+  export_checkpoint(
+      {.checkpoint = checkpoint, .output = directory.path() / "w.h5", .selection = {.with_optimizer = true}});
+  export_checkpoint({.checkpoint = checkpoint, .output = directory.path() / "w.pt", .format = ExportFormat::torch});
+  export_checkpoint(
+      {.checkpoint = checkpoint, .output = directory.path() / "w.safetensors", .format = ExportFormat::safetensors});
+  export_checkpoint({.checkpoint = checkpoint,
+                     .output = directory.path() / "w",
+                     .format = ExportFormat::safetensors,
+                     .shard_bytes = 200});
+  for (const char* name : {"w.h5", "w.pt", "w.safetensors", "w"})
     for (const int ranks : {1, 4}) {
       const Loaded loaded = testing::load_on_ranks(directory.path() / name, specs_of(expected), ranks, false,
                                                    {{"tied", expected[0].spec.name}});

@@ -3,6 +3,8 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 #include "formats/text_source.h"
 
 namespace shoal::formats {
@@ -85,6 +87,25 @@ TEST(Safetensors, SizesAndPlacesThatCannotBe) {
   EXPECT_CONTAINS(error({entry("a", "F32", "[18446744073709551615]", 0, 4)}, 4), "extent");
   EXPECT_CONTAINS(error({entry("a", "F32", "[4294967296,4294967296]", 0, 4)}, 4), "impossible");
   EXPECT_CONTAINS(error({entry("a", "F32", "[4611686018427387904,4,0]", 0, 0)}, 0), "impossible");
+}
+
+TEST(Safetensors, WhatIsLaidOutIsRead) {
+  const std::vector<TensorSpec> tensors{{"b", DType::boolean, {3}},
+                                        {"z\"\n", DType::float32, {2, 2}},
+                                        {"a", DType::float32, {}},
+                                        {"empty", DType::bfloat16, {0, 4}},
+                                        {"d", DType::float64, {1, 1}}};
+  const SafetensorsLayout layout = lay_out_safetensors(tensors, {{"format", "pt"}});
+  EXPECT_EQ(layout.header.size() % 8, 0u);
+  const std::string file = layout.header + std::string(layout.bytes - layout.header.size(), '\0');
+  const StoredTensors read = read_safetensors_header(text_source(file));
+  ASSERT_EQ(read.tensors.size(), tensors.size());
+  for (const StoredTensor& stored : read.tensors) {
+    const auto at = std::find(tensors.begin(), tensors.end(), stored.spec);
+    ASSERT_NE(at, tensors.end());
+    EXPECT_EQ(stored.offset, layout.offsets[static_cast<std::size_t>(at - tensors.begin())]);
+    EXPECT_EQ(stored.offset % static_cast<std::uint64_t>(size_of(stored.spec.dtype)), 0u);
+  }
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ TEST(TorchZip, StoragesFollowTheSmallEntriesAligned) {
 }
 
 TEST(TorchZip, EmptyStateDict) {
-  const TorchZip zip({}, {});
+  const TorchZip zip(std::vector<TorchTensor>{}, {});
   EXPECT_EQ(zip.records().size(), 3u + 1u + 3u);
 }
 

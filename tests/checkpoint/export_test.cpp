@@ -1,4 +1,4 @@
-#include "checkpoint/consolidate.h"
+#include "checkpoint/export.h"
 
 #include <gtest/gtest.h>
 
@@ -16,10 +16,10 @@ namespace fs = std::filesystem;
 using testing::TemporaryDirectory;
 using testing::write_sample;
 
-class Consolidate : public ::testing::Test {
+class ExportFiles : public ::testing::Test {
  protected:
-  ConsolidateOptions options(const char* name) const {
-    ConsolidateOptions options;
+  ExportOptions options(const char* name) const {
+    ExportOptions options;
     options.checkpoint = checkpoint_;
     options.output = directory_.path() / name;
     return options;
@@ -40,10 +40,10 @@ std::string expected_bytes(const testing::SampleTensor& tensor) {
   return {reinterpret_cast<const char*>(region.data), static_cast<std::size_t>(region.count * size_of(tensor.dtype))};
 }
 
-TEST_F(Consolidate, Hdf5HoldsWholeTensors) {
-  ConsolidateOptions wanted = options("out.h5");
-  wanted.with_optimizer = true;
-  const ConsolidateReport report = consolidate(wanted);
+TEST_F(ExportFiles, Hdf5HoldsWholeTensors) {
+  ExportOptions wanted = options("out.h5");
+  wanted.selection.with_optimizer = true;
+  const ExportReport report = export_checkpoint(wanted);
   EXPECT_EQ(report.tensors, static_cast<std::int64_t>(testing::sample_tensors().size()));
   EXPECT_EQ(report.bytes, read_manifest(checkpoint_).tensor_bytes());
   const hdf5::File file = hdf5::File::open_for_reading(wanted.output);
@@ -60,65 +60,113 @@ TEST_F(Consolidate, Hdf5HoldsWholeTensors) {
   EXPECT_EQ(hdf5::read_string_attribute(file, "training_state"), testing::kTrainingState);
 }
 
-TEST_F(Consolidate, OptimizerStateOnlyOnRequest) {
-  consolidate(options("out.h5"));
+TEST_F(ExportFiles, OptimizerStateOnlyOnRequest) {
+  export_checkpoint(options("out.h5"));
   const hdf5::File file = hdf5::File::open_for_reading(directory_.path() / "out.h5");
   EXPECT_EQ(hdf5::find_dataset(file, "/conv1.weight").shape, (std::vector<std::int64_t>{7, 3, 3, 3}));
   EXPECT_THROW(hdf5::find_dataset(file, "/optimizer/exp_avg/conv1.weight"), hdf5::Hdf5Error);
-  ConsolidateOptions torch = options("out.pt");
-  torch.format = ConsolidatedFormat::torch;
-  torch.with_optimizer = true;
-  EXPECT_THROW(consolidate(torch), OptionError);
+  ExportOptions torch = options("out.pt");
+  torch.format = ExportFormat::torch;
+  torch.selection.with_optimizer = true;
+  EXPECT_THROW(export_checkpoint(torch), CheckpointError);  // this training state tells nothing of an optimizer
+  ExportOptions safetensors = options("out.safetensors");
+  safetensors.format = ExportFormat::safetensors;
+  safetensors.selection.with_optimizer = true;
+  EXPECT_THROW(export_checkpoint(safetensors), OptionError);
 }
 
-TEST_F(Consolidate, ExistingOutputIsKeptUnlessForced) {
+TEST_F(ExportFiles, ExistingOutputIsKeptUnlessForced) {
   write_text_file(directory_.path() / "out.h5", "mine");
-  EXPECT_THROW(consolidate(options("out.h5")), OptionError);
+  EXPECT_THROW(export_checkpoint(options("out.h5")), OptionError);
   EXPECT_EQ(read_text_file(directory_.path() / "out.h5"), "mine");
-  ConsolidateOptions forced = options("out.h5");
+  ExportOptions forced = options("out.h5");
   forced.force = true;
-  consolidate(forced);
+  export_checkpoint(forced);
   EXPECT_NE(read_text_file(directory_.path() / "out.h5"), "mine");
 }
 
-TEST_F(Consolidate, DamageLeavesNothing) {
+TEST_F(ExportFiles, DamageLeavesNothing) {
   const fs::path shard = checkpoint_ / read_manifest(checkpoint_).files[2].name;
   const std::string wanted = expected_bytes({"model/half", DType::float16, {13}, ""}).substr(22, 4);
   const std::size_t at = read_text_file(shard).find(wanted);
   ASSERT_NE(at, std::string::npos);
   testing::flip_bit(shard, static_cast<std::int64_t>(at));
-  for (const auto format : {ConsolidatedFormat::hdf5, ConsolidatedFormat::torch}) {
-    ConsolidateOptions wanted_options = options("out");
+  for (const auto format : {ExportFormat::hdf5, ExportFormat::torch}) {
+    ExportOptions wanted_options = options("out");
     wanted_options.format = format;
-    EXPECT_THROW(consolidate(wanted_options), CheckpointError);
+    EXPECT_THROW(export_checkpoint(wanted_options), CheckpointError);
     EXPECT_FALSE(fs::exists(directory_.path() / "out"));
     EXPECT_FALSE(fs::exists(directory_.path() / "out.part"));
   }
 }
 
-TEST_F(Consolidate, StalePartIsReplaced) {
+TEST_F(ExportFiles, StalePartIsReplaced) {
   write_text_file(directory_.path() / "out.h5.part", "left by a killed run");
-  consolidate(options("out.h5"));
+  export_checkpoint(options("out.h5"));
   EXPECT_FALSE(fs::exists(directory_.path() / "out.h5.part"));
 }
 
-TEST_F(Consolidate, UnwritableOutputIsAnIoError) {
-  EXPECT_THROW(consolidate(options("missing/out.h5")), IoError);
-  ConsolidateOptions torch = options("missing/out.pt");
-  torch.format = ConsolidatedFormat::torch;
-  EXPECT_THROW(consolidate(torch), IoError);
+TEST_F(ExportFiles, UnwritableOutputIsAnIoError) {
+  EXPECT_THROW(export_checkpoint(options("missing/out.h5")), IoError);
+  ExportOptions torch = options("missing/out.pt");
+  torch.format = ExportFormat::torch;
+  EXPECT_THROW(export_checkpoint(torch), IoError);
+}
+
+std::string text_of(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST_F(ExportFiles, NamesByRules) {
+  const fs::path file = directory_.path() / "rules";
+  write_text_file(file, "# comment\n\nh\\.(\\d+)\\.(.*) -> layers.$1.$2\r\n  x -> x y  \n");
+  const RenameRules rules = RenameRules::read(file);
+  EXPECT_EQ(rules.apply("h.12.attn.weight"), "layers.12.attn.weight");
+  EXPECT_EQ(rules.apply("h.a.b"), "h.a.b");
+  EXPECT_EQ(rules.apply("x"), "x y");
+  EXPECT_EQ(rules.apply("xx"), "xx");  // the whole name or nothing
+  EXPECT_EQ(rules.apply("h.1." + std::string(4000, 'z')), "layers.1." + std::string(4000, 'z'));
+  EXPECT_THROW(rules.apply(std::string(100'000, 'z')), OptionError);
+}
+
+TEST_F(ExportFiles, MemoryDecidesHowManyWork) {
+  ExportOptions wanted = options("out.h5");
+  wanted.workers = 64;
+  wanted.memory = 100 << 20;
+  const Export job(wanted);
+  EXPECT_EQ(job.memory().workers, 8);  // of 12 MiB each
+  EXPECT_LE(job.memory().buffers + job.memory().tables, wanted.memory);
+  wanted.memory = 1 << 20;
+  EXPECT_NE(text_of([&] { Export{wanted}; }).find("--memory"), std::string::npos);
+}
+
+TEST_F(ExportFiles, OptionsThatDoNotGoTogether) {
+  ExportOptions wanted = options("out.h5");
+  wanted.shard_bytes = 100;
+  EXPECT_NE(text_of([&] { Export{wanted}; }).find("--max-shard-size"), std::string::npos);
+  wanted.format = ExportFormat::safetensors;
+  write_text_file(wanted.output, "a file");
+  EXPECT_NE(text_of([&] { Export{wanted}; }).find("folder"), std::string::npos);
+  wanted.shard_bytes = 0;
+  wanted.output = directory_.path();
+  EXPECT_NE(text_of([&] { Export{wanted}; }).find("directory"), std::string::npos);
 }
 
 // 20,000 tensors give a ZIP archive more than 65,535 bytes of directory; counts need ZIP64 only from 65,535 entries on.
-TEST_F(Consolidate, ManyTensors) {
+TEST_F(ExportFiles, ManyTensors) {
   std::vector<testing::SampleTensor> tensors;
   for (int i = 0; i < 3000; ++i) tensors.push_back({fmt::format("model/layer.{}.w", i), DType::float32, {3}, "u"});
   const fs::path many = write_sample(directory_.path() / "many", 1, 2, 5, tensors);
   for (const char* name : {"many.h5", "many.pt"}) {
-    ConsolidateOptions wanted = options(name);
+    ExportOptions wanted = options(name);
     wanted.checkpoint = many;
-    wanted.format = std::string(name) == "many.pt" ? ConsolidatedFormat::torch : ConsolidatedFormat::hdf5;
-    EXPECT_EQ(consolidate(wanted).tensors, 3000);
+    wanted.format = std::string(name) == "many.pt" ? ExportFormat::torch : ExportFormat::hdf5;
+    EXPECT_EQ(export_checkpoint(wanted).tensors, 3000);
   }
 }
 
