@@ -83,11 +83,11 @@ ExitCode train_and_save(const train::TrainParts& parts, const TrainOptions& opti
   const auto checkpointer = open_checkpoints(parts.world, options, parts.device, job.fence());
   train::Trainer trainer(parts, options, plan, checkpointer.get(), job.hooks(checkpoint_bytes(parts)));
   trainer.restore();
-  job.going_on_from(trainer.progress().step, trainer.last_step());
+  job.going_on_from(trainer.progress().step, trainer.last_step(), train::device_name(parts.device));
   if (trainer.last_checkpoint().empty() && !options.model.init_from.empty())
     load_initial_weights(parts.world, parts.sharded, options.model);
   const train::Outcome outcome = trainer.run();
-  if (parts.trace != nullptr) write_trace(parts.sharded, options.run.trace);
+  if (!options.run.trace.empty()) write_trace(parts.sharded, options.run.trace);
   if (outcome == train::Outcome::finished && train::writes_output(options))
     train::write_output(parts.world, trainer.last_checkpoint(), options.checkpoint.output);
   trainer.summarize();
@@ -121,9 +121,8 @@ ExitCode build_and_train(const launch::Placement& placement, comm::ProcessGroup&
   log::info("{}", fsdp::topology(*mesh));
   for (const std::string& line : mesh->describe()) log::info("{}", line);
   const BuiltModel built = build_model(world, entry, options, device);
-  std::optional<Trace> trace;
-  if (!options.run.trace.empty()) trace.emplace();
-  const auto sharded = shard(built, *mesh, device, options, trace ? &*trace : nullptr);
+  Trace trace = options.run.trace.empty() ? Trace(1, 0) : Trace();  // for lines of progress, one step each at least
+  const auto sharded = shard(built, *mesh, device, options, &trace);
   if (options.run.print_model) log::print_result(sharded->print());
   if (options.data.path.empty()) return ExitCode::ok;
 
@@ -139,7 +138,8 @@ ExitCode build_and_train(const launch::Placement& placement, comm::ProcessGroup&
                                 .device = device,
                                 .input_dtype = input_dtype(options),
                                 .metric = entry.metric,
-                                .trace = trace ? &*trace : nullptr};
+                                .trace = &trace,
+                                .rates = rate_facts(options, sharded->parameter_count(), device)};
   announce(parts, options, plan);
   if (options.run.dry_run) return ExitCode::ok;
   return recording_failures([&] { return train_within_memory(parts, options, plan, job); });

@@ -15,6 +15,7 @@
 #include "launch/slurm_environment.h"
 #include "optim/parameter_groups.h"
 #include "train/agreement.h"
+#include "train/device.h"
 #include "train/random_seed.h"
 #include "train/staging.h"
 #include "train/thread_share.h"
@@ -214,6 +215,18 @@ std::unique_ptr<checkpoint::Checkpointer> open_checkpoints(comm::ProcessGroup& w
                                                .allocate_stage = train::stage_allocator(device)});
   });
   return checkpointer;
+}
+
+train::RateFacts rate_facts(const TrainOptions& options, std::int64_t parameters, at::Device device) {
+  constexpr double kTera = 1e12;
+  const models::ModelOptions& shape = options.model.shape;
+  train::RateFacts facts;
+  if (shape.max_positions > 0) facts.tokens_a_sample = sequence_length(options.data, shape);
+  facts.flops_a_sample = train::flops_a_sample(shape, parameters, facts.tokens_a_sample);
+  const bool sixteen_bits = options.sharding.param_dtype == "bf16" || options.sharding.param_dtype == "fp16";
+  facts.peak_flops = options.run.peak_tflops > 0 ? kTera * options.run.peak_tflops
+                                                 : train::peak_flops(train::device_name(device), sixteen_bits);
+  return facts;
 }
 
 train::JobFacts job_facts() {
