@@ -106,7 +106,11 @@ ExitCode train_within_memory(const train::TrainParts& parts, const TrainOptions&
   const auto memory = fsdp::plan_of(parts.sharded, parts.optimizer.states(), train::device_memory(parts.device));
   if (!parts.device.is_cpu()) log::info("memory: {}", fsdp::text_of(memory));
   try {
-    return train_and_save(parts, options, plan, job);
+    const ExitCode code = train_and_save(parts, options, plan, job);
+    // Beside the peak, which was told last.
+    log::result("planned for that: {:.1f} MiB without activations{}", static_cast<double>(memory.fixed()) / (1 << 20),
+                parts.device.is_cpu() ? " and the program itself" : "");
+    return code;
   } catch (const c10::OutOfMemoryError& error) {
     throw DeviceError("{}", fsdp::explain_out_of_memory(memory, error.what_without_backtrace()));
   }
