@@ -120,6 +120,8 @@ ExitCode build_and_train(const launch::Placement& placement, comm::ProcessGroup&
                          const models::ModelEntry& entry, const train::BatchPlan& plan, train::JobRun& job) {
   const at::Device device = place_ranks(world, placement, options.run, job.attempt());
   const c10::OptionalDeviceGuard on_device(device);
+  std::optional<train::WarmUp> warm_up;
+  if (!options.data.path.empty() && !options.run.dry_run) warm_up.emplace(device, warm_up_plan(options));
   const auto device_group = make_device_group(world, device);
   const auto mesh = make_mesh(world, device_group ? *device_group : world, placement, options.sharding);
   log::info("{}", fsdp::topology(*mesh));
@@ -146,6 +148,7 @@ ExitCode build_and_train(const launch::Placement& placement, comm::ProcessGroup&
                                 .rates = rate_facts(options, sharded->parameter_count(), device)};
   announce(parts, options, plan);
   if (options.run.dry_run) return ExitCode::ok;
+  if (warm_up) warm_up->finish();
   return recording_failures([&] { return train_within_memory(parts, options, plan, job); });
 }
 

@@ -116,6 +116,19 @@ train::BatchPlan settle(comm::ProcessGroup& world, const launch::Placement& plac
   return plan;
 }
 
+train::WarmUpPlan warm_up_plan(const TrainOptions& options) {
+  const models::ModelOptions& shape = options.model.shape;
+  train::WarmUpPlan plan;
+  if (const auto dtype = train::fully_shard_options(options.sharding, false).mixed_precision.param_dtype)
+    plan.dtype = *dtype;
+  if (shape.heads == 0) return plan;
+  plan.heads = shape.heads;
+  plan.kv_heads = shape.kv_heads > 0 ? shape.kv_heads : shape.heads;
+  plan.head_size = shape.hidden_size / shape.heads;
+  plan.sequence_length = sequence_length(options.data, shape);
+  return plan;
+}
+
 // The group for tensors of `device`, where that is not host memory.
 std::unique_ptr<comm::ProcessGroup> make_device_group(comm::ProcessGroup& world, at::Device device) {
   if (device.is_cpu()) return nullptr;

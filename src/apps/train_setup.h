@@ -20,6 +20,7 @@
 #include "train/job_run.h"
 #include "train/options.h"
 #include "train/rate_facts.h"
+#include "train/warm_up.h"
 
 namespace shoal::apps {
 
@@ -51,6 +52,9 @@ std::unique_ptr<fsdp::FullyShardedModule> shard(const BuiltModel& built, comm::D
 
 std::unique_ptr<fsdp::ShardedOptimizer> make_optimizer(fsdp::FullyShardedModule& sharded,
                                                        const train::OptimizerSettings& settings);
+
+// What a model of these options calls of a GPU's libraries.
+train::WarmUpPlan warm_up_plan(const train::TrainOptions& options);
 
 // Null where there are no test data. Every rank reads its own copy, and all copies must be the same.
 std::unique_ptr<data::Dataset> open_data(comm::ProcessGroup& world, const models::ModelEntry& entry,

@@ -17,8 +17,8 @@ struct NcclOptions {
   bool windows = true;
   bool copy_engines = true;
   // The same in groups for reductions. Good for an all-to-all; a reduce-scatter is slower where one of its buffers is
-  // in a window, so with this its memory should not come from allocate().
-  bool reduce_windows = false;
+  // in a window, so its memory should not come from allocate().
+  bool reduce_windows = true;
   // The calls of the groups that come from split() queue their work and return; else NCCL starts a thread for each.
   bool blocking_calls = true;
   // Gets one line when a collective has not ended within the group's time limit, when NCCL meets an error behind the

@@ -23,7 +23,7 @@ optim::DeviceArrays arrays_of(const TrainedFlat& trained, const at::Tensor& grad
   if (gradient.defined()) arrays.grad = gradient.const_data_ptr();
   if (!trained.states.empty()) arrays.state0 = trained.states[0].data_ptr();
   if (trained.states.size() > 1) arrays.state1 = trained.states[1].data_ptr();
-  if (gathered.is_same(master)) return arrays;
+  if (!gathered.defined() || gathered.is_same(master)) return arrays;
   arrays.rounded = gathered.data_ptr();
   arrays.rounded_dtype = dtype_of(gathered.scalar_type());
   return arrays;

@@ -102,11 +102,11 @@ void FlatParameter::start_unshard() {
     gathering_ = mesh_->shard().all_gather(shard.data_ptr(), unsharded_.data_ptr(), layout_.shard_numel(),
                                            dtype_of(dtypes_.params));
   };
-  if (compute_.device() == unsharded_.device()) return gather_from(compute_);
+  if (compute_.defined() && compute_.device() == unsharded_.device()) return gather_from(compute_);
   // The collective takes this rank's part from its place.
   const Range mine = layout_.shard(mesh_->shard().rank());
   const at::Tensor place = unsharded_.narrow(0, mine.begin, mine.count);
-  copies_->to_device_then(compute_, place, upload_, [&] { gather_from(place); });
+  copies_->to_device_then(compute_.defined() ? compute_ : master_, place, upload_, [&] { gather_from(place); });
 }
 
 void FlatParameter::finish_unshard() {
@@ -160,7 +160,7 @@ void FlatParameter::keep_shard_of_unsharded() {
   // What nobody wrote to keeps the digits that operators do not see.
   master_.copy_(at::where(now.eq(master_.to(now.scalar_type())), master_, now.to(master_.scalar_type())));
   upload_.wait();
-  compute_.copy_(master_);
+  if (compute_.defined()) compute_.copy_(master_);
 }
 
 void FlatParameter::collect_gradient(std::size_t index) {

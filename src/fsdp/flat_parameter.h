@@ -1,7 +1,8 @@
 // The parameters of one unit that share a dtype and are all trained or all frozen, as one flat buffer.
 //
 // Each rank of the shard group owns one shard of it: the master elements (fp32 for 16-bit parameters) that the
-// optimizer works on, and the same elements as operators see them, which are gathered. The whole buffer has memory only
+// optimizer works on. They are gathered as operators see them: rounded on their way into the whole buffer, so that
+// nothing else is kept, or from a copy where masters are on the host. The whole buffer has memory only
 // between unshard and reshard; the module's parameters are views of it. Where the shard group is one rank, the whole
 // buffer is the shard and stays, unless that is what lives on the host.
 #pragma once
@@ -57,8 +58,8 @@ class FlatParameter final : public torch_internals::StorageUser {
     update_.finish();
     return master_;
   }
-  // The same elements as the next unshard gathers them: master() itself where dtypes and devices agree. Whoever writes
-  // into master() writes here too, or calls master_changed().
+  // The same elements as the next unshard gathers them: master() itself where dtypes and devices agree; undefined where
+  // every unshard rounds master() anew. Whoever writes into master() writes here too, or calls master_changed().
   const at::Tensor& gathered_shard() const { return compute_; }
   // Whether master() is on the host beside a device; of these, whether gathered_shard() is not.
   bool offloaded() const { return sizes_.master_on_host(); }
@@ -111,8 +112,8 @@ class FlatParameter final : public torch_internals::StorageUser {
   ShardLayout layout_;
   FlatSizes sizes_;
   at::Tensor master_;   // what the optimizer sees
-  at::Tensor compute_;  // master_ in the parameters' dtype; the same tensor where dtypes and devices agree
-  DeviceMark upload_;   // the last copy of a compute_ on the host to the device
+  at::Tensor compute_;  // gathered_shard()
+  DeviceMark upload_;   // the last copy of a compute_ on the host, or of master_, into a whole buffer
   at::Tensor unsharded_;
   at::Tensor regather_shard_;  // this rank's part of unsharded_ among the regather group
   std::unique_ptr<comm::Work> gathering_;

@@ -139,7 +139,8 @@ void ModuleState::check_dtypes() const {
     for (const ModuleParameter& p : flat.parameters())
       check("parameter", p.fqn, p.tensor.scalar_type(), flat.dtypes().params);
     check("the master of unit", flat.unit().name(), flat.master().scalar_type(), flat.dtypes().masters);
-    check("what is gathered of unit", flat.unit().name(), flat.gathered_shard().scalar_type(), flat.dtypes().params);
+    if (const at::Tensor& gathered = flat.gathered_shard(); gathered.defined())
+      check("what is gathered of unit", flat.unit().name(), gathered.scalar_type(), flat.dtypes().params);
   });
   const std::optional<at::ScalarType> type = runtime_->options().mixed_precision.buffer_dtype;
   for (const auto& [fqn, buffer] : buffers())

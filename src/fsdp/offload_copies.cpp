@@ -16,15 +16,15 @@ namespace {
 // Shards of gradients on the device that wait for their copy: the copy of one, while the next is being summed.
 constexpr std::size_t kCopiesInFlight = 2;
 
-c10::Stream new_stream(at::Device device) {
-  return c10::impl::VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device, /*isHighPriority=*/false);
+c10::Stream new_stream(at::Device device, bool urgent = false) {
+  return c10::impl::VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device, urgent);
 }
 
 }  // namespace
 
 struct OffloadCopies::Streams {
   explicit Streams(at::Device device)
-      : to_host(new_stream(device)), to_device(new_stream(device)), ahead(new_stream(device)) {}
+      : to_host(new_stream(device)), to_device(new_stream(device)), ahead(new_stream(device, /*urgent=*/true)) {}
   c10::Stream to_host, to_device, ahead;  // ahead: of to_device_then()
   DeviceMark ready;                       // what to_host copies is computed
   DeviceMark free;                        // nobody reads any more what to_device overwrites
@@ -87,7 +87,8 @@ void OffloadCopies::to_device_then(const at::Tensor& from, const at::Tensor& to,
   to.copy_(from, /*non_blocking=*/true);
   done.record(device_);
   if (trace_ != nullptr)
-    trace_->add(Trace::Lane::copy, "parameters from the host", start, static_cast<std::int64_t>(from.nbytes()));
+    trace_->add(Trace::Lane::copy, from.is_cpu() ? "parameters from the host" : "parameters rounded", start,
+                static_cast<std::int64_t>(from.nbytes()));
   next();
 }
 

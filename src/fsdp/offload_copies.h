@@ -1,4 +1,5 @@
-// Copies between a GPU and the host's pinned memory, beside the computation: on a stream of their own each way.
+// Copies between a GPU and the host's pinned memory, and into buffers of another type, beside the computation: on
+// streams of their own.
 //
 // Where the "device" is the CPU, which is for tests, they are done when the call returns.
 #pragma once
@@ -28,8 +29,8 @@ class OffloadCopies {
   // and goes back there once it can be written to in the order of the current stream. `done` ends with the copy.
   void to_host(at::Tensor from, BufferPool& pool, const at::Tensor& to, DeviceMark& done);
 
-  // Copies `from`, on the host, to `to` after what the current stream has queued so far, and calls `next`, which queues
-  // what is to follow the copy. `done` ends with the copy.
+  // Copies `from`, on the host or of another type, to `to` on the device after what the current stream has queued so
+  // far, and calls `next`, which queues what is to follow the copy. `done` ends with the copy.
   void to_device_then(const at::Tensor& from, const at::Tensor& to, DeviceMark& done,
                       const std::function<void()>& next);
 

@@ -120,7 +120,7 @@ void ShardedOptimizer::step_host_shard(const TrainedFlat& trained, const at::Ten
                                        const StepFactors& factors) const {
   FlatParameter& flat = *trained.flat;
   const at::Tensor& gathered = flat.gathered_shard();
-  const bool rounds = gathered.is_cpu() && !gathered.is_same(flat.master());
+  const bool rounds = gathered.defined() && gathered.is_cpu() && !gathered.is_same(flat.master());
   step_on_host(*rule_, {flat.master(), gradient, trained.states, rounds ? gathered : at::Tensor()}, trained.spans,
                rules_of(state_->groups), factors);
   if (!rounds) flat.master_changed();

@@ -1,7 +1,9 @@
 #include "fsdp/unit_buffers.h"
 
+#include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 
+#include <algorithm>
 #include <functional>
 #include <utility>
 
@@ -23,10 +25,22 @@ class Arena {
   }
   // Collective over `group`. Hands every piece to its taker; the memory stays while one of them does.
   void allocate(comm::ProcessGroup& group, at::Device device) {
+    if (bytes() > 0) hand_out(group.allocate(bytes()), device);
+  }
+  // The same in memory that no group knows of.
+  void allocate_plain(at::Device device) {
+    if (bytes() == 0) return;
+    const at::Tensor memory = at::empty({bytes()}, at::TensorOptions(device).dtype(at::kByte));
+    hand_out(std::shared_ptr<void>(memory.data_ptr(), [memory](void*) {}), device);
+  }
+
+ private:
+  std::int64_t bytes() const {
     std::int64_t bytes = 0;
     for (const auto& piece : pieces_) bytes += aligned(piece.first);
-    if (bytes == 0) return;
-    const std::shared_ptr<void> memory = group.allocate(bytes);
+    return bytes;
+  }
+  void hand_out(const std::shared_ptr<void>& memory, at::Device device) {
     auto* at = static_cast<std::byte*>(memory.get());
     for (const auto& [size, taker] : pieces_) {
       taker(at::for_blob(at, {size})
@@ -38,12 +52,19 @@ class Arena {
     }
   }
 
- private:
   std::vector<std::pair<std::int64_t, Taker>> pieces_;
 };
 
 void ask_for(Arena& arena, BufferPool& pool, const std::vector<std::int64_t>& sizes) {
   for (const std::int64_t size : sizes) arena.ask(size, [&pool](at::Tensor memory) { pool.add(std::move(memory)); });
+}
+
+// Whether gradients are exchanged, and not reduced by the group, which wants them out of its memory.
+bool exchanges_gradients(const std::vector<UnitSizes>& units) {
+  const auto is_reduced = [](const FlatSizes& flat) { return flat.sent > 0 && flat.received == 0; };
+  return std::none_of(units.begin(), units.end(), [&](const UnitSizes& unit) {
+    return std::any_of(unit.flats.begin(), unit.flats.end(), is_reduced);
+  });
 }
 
 }  // namespace
@@ -79,7 +100,10 @@ void UnitBuffers::reserve(const std::vector<std::unique_ptr<Unit>>& units, const
     }
   }
   shard.allocate(mesh.shard(), device_);
-  reduce.allocate(mesh.reduce(), device_);
+  if (exchanges_gradients(sizes))
+    reduce.allocate(mesh.reduce(), device_);
+  else
+    reduce.allocate_plain(device_);
 }
 
 std::int64_t UnitBuffers::bytes() const {

@@ -41,9 +41,11 @@ FlatSizes flat_sizes(const ShardLayout& layout, const FlatDtypes& dtypes, bool t
   sizes.permanent = mesh.shard == 1 && !sizes.compute_on_host();
   sizes.master = bytes_of(layout.shard_numel(), dtypes.masters);
   sizes.saved = bytes_of(layout.numel(), dtypes.masters);
-  const bool is_master = dtypes.masters == dtypes.params && sizes.offload != Offload::optimizer;
-  if (!is_master) sizes.compute = bytes_of(layout.shard_numel(), dtypes.params);
-  if (!is_master && !sizes.compute_on_host() && !sizes.permanent) sizes.placed = sizes.compute;
+  const bool uploaded = sizes.offload == Offload::optimizer, alike = dtypes.masters == dtypes.params;
+  // Elsewhere what is gathered is the master itself, or is rounded into the whole buffer each time.
+  if (uploaded || (!alike && (sizes.permanent || sizes.compute_on_host())))
+    sizes.compute = bytes_of(layout.shard_numel(), dtypes.params);
+  if (uploaded && !sizes.permanent) sizes.placed = sizes.compute;
   if (!sizes.permanent) sizes.whole = bytes_of(layout.padded_numel(), dtypes.params);
   if (mesh.regather > 0) sizes.regather = sizes.whole / mesh.regather;
   if (!trained || mesh.shard == 1) return sizes;

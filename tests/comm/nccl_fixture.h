@@ -39,6 +39,8 @@ class NcclTest : public ::testing::Test {
   comm::ProcessGroup& control() { return control_; }
   cudaStream_t stream() const { return stream_.get(); }
   void finish() const { check(cudaStreamSynchronize(stream())); }
+  // After a collective that never ends: CUDA waits for it in whatever would take the stream away.
+  void leave_stream() { new std::shared_ptr<CUstream_st>(stream_); }
   std::unique_ptr<comm::ProcessGroup> make_world(comm::NcclOptions options = {}) {
     return comm::make_nccl_group(
         control(), control().rank(), [this] { return stream(); }, std::move(options));

@@ -71,7 +71,7 @@ TEST_F(NcclSpeed, DISABLED_ByMemoryAndPolicy) {
   print_group("windows", *world->split(0, {.name = "windows"}));
   print_group("windows, copy engines", *world->split(0, {.name = "engines", .traffic = Traffic::gather}));
   {
-    const auto reducing = make_world({.reduce_windows = true});
+    const auto reducing = make_world();
     const auto group = reducing->split(0, {.name = "reduce", .traffic = Traffic::reduce});
     const auto in = testing::plain_memory(kMost), out = testing::plain_memory(kMost);
     print_memory("copy engines, plain memory", *group, in.get(), out.get());
