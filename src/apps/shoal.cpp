@@ -35,8 +35,10 @@ struct Summary {
 };
 constexpr std::array kSummaries{
     Summary{"train", "train a model on the ranks of a job (start it by mpirun or srun)"},
+    Summary{"plan", "what a job will need: memory of a rank by strategy, traffic, checkpoints"},
     Summary{"preflight", "is this allocation fit: nodes, network, file system, limits, GPUs"},
     Summary{"status", "how a run is getting on, from its run directory"},
+    Summary{"report", "how runs went, as one file of HTML with plots"},
     Summary{"ckpt", "list, inspect, verify, compare, convert, prune and repair checkpoints"},
     Summary{"tokenize", "make a token file from text"},
     Summary{"env", "who and where this process is: what Slurm says, and with which variable"},

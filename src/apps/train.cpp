@@ -25,6 +25,7 @@
 #include "fsdp/trace_file.h"
 #include "launch/job_watch.h"
 #include "launch/stop_signal.h"
+#include "optim/optimizer.h"
 #include "train/agreement.h"
 #include "train/device.h"
 #include "train/finish.h"
@@ -98,11 +99,11 @@ ExitCode train_and_save(const train::TrainParts& parts, const TrainOptions& opti
   if (checkpointer) hint_stripes(parts, options, *checkpointer);
   train::Trainer trainer(parts, options, plan, checkpointer.get(), job.hooks(checkpoint_bytes(parts)));
   trainer.restore();
-  job.going_on_from(trainer.progress().step, trainer.last_step());
+  job.going_on_from(trainer.progress().step, trainer.last_step(), train::device_name(parts.device));
   if (trainer.last_checkpoint().empty() && !options.model.init_from.empty())
     load_initial_weights(parts.world, parts.sharded, options);
   const train::Outcome outcome = trainer.run();
-  if (parts.trace != nullptr) write_trace(parts.sharded, options.run.trace);
+  if (!options.run.trace.empty()) write_trace(parts.sharded, options.run.trace);
   if (outcome == train::Outcome::finished && train::writes_output(options))
     train::write_output(parts.world, trainer.last_checkpoint(), options.checkpoint.output);
   trainer.summarize();
@@ -121,28 +122,45 @@ ExitCode train_within_memory(const train::TrainParts& parts, const TrainOptions&
   const auto memory = fsdp::plan_of(parts.sharded, parts.optimizer.states(), train::device_memory(parts.device));
   if (!parts.device.is_cpu()) log::info("memory: {}", fsdp::text_of(memory));
   try {
-    return train_and_save(parts, options, plan, job);
+    const ExitCode code = train_and_save(parts, options, plan, job);
+    // Beside the peak, which was told last.
+    log::result("planned for that: {:.1f} MiB without activations{}", static_cast<double>(memory.fixed()) / (1 << 20),
+                parts.device.is_cpu() ? " and the program itself" : "");
+    return code;
   } catch (const c10::OutOfMemoryError& error) {
     throw DeviceError("{}", fsdp::explain_out_of_memory(memory, error.what_without_backtrace()));
   }
+}
+
+void announce_mesh(comm::DeviceMesh& mesh) {
+  log::info("{}", fsdp::topology(mesh));
+  for (const std::string& line : mesh.describe()) log::info("{}", line);
+}
+
+// What a dry run says of memory.
+std::string planned_text(fsdp::FullyShardedModule& sharded, const TrainOptions& options, at::Device device) {
+  const auto states = optim::make_optimizer(options.optimizer.rule)->state_names().size();
+  const auto memory = fsdp::plan_of(sharded, static_cast<int>(states), train::device_memory(device));
+  const std::string parts = device.is_cpu() ? "" : ": " + fsdp::text_of(memory);
+  return fmt::format("memory of a rank without activations: {:.1f} MiB{}; shoal plan compares strategies",
+                     static_cast<double>(memory.fixed()) / (1 << 20), parts);
 }
 
 ExitCode build_and_train(const launch::Placement& placement, comm::ProcessGroup& world, const TrainOptions& options,
                          const models::ModelEntry& entry, const train::BatchPlan& plan, train::JobRun& job) {
   const at::Device device = place_ranks(world, placement, options.run, job.attempt());
   const c10::OptionalDeviceGuard on_device(device);
-  std::optional<train::WarmUp> warm_up;
-  if (!options.data.path.empty() && !options.run.dry_run) warm_up.emplace(device, warm_up_plan(options));
+  const bool trains = !options.data.path.empty() && !options.run.dry_run;
+  train::WarmUp warm_up(trains ? device : at::Device(at::kCPU), warm_up_plan(options));
   const auto device_group = make_device_group(world, device);
   const auto mesh = make_mesh(world, device_group ? *device_group : world, placement, options.sharding);
-  log::info("{}", fsdp::topology(*mesh));
-  for (const std::string& line : mesh->describe()) log::info("{}", line);
+  announce_mesh(*mesh);
   const BuiltModel built = build_model(world, entry, options, device);
-  std::optional<Trace> trace;
-  if (!options.run.trace.empty()) trace.emplace();
-  const auto sharded = shard(built, *mesh, device, options, trace ? &*trace : nullptr);
+  Trace trace = options.run.trace.empty() ? Trace(1, 0) : Trace();  // for lines of progress, one step each at least
+  const auto sharded = shard(built, *mesh, device, options, &trace);
   if (options.run.dry_run) {
-    show_dry_run(options, *mesh, *sharded);  // the plan of its memory belongs here too
+    show_dry_run(options, *mesh, *sharded);
+    print_comment(planned_text(*sharded, options, device));
   } else if (options.run.print_model) {
     log::print_result(sharded->print());
   }
@@ -163,10 +181,11 @@ ExitCode build_and_train(const launch::Placement& placement, comm::ProcessGroup&
                                 .device = device,
                                 .input_dtype = input_dtype(options),
                                 .metric = entry.metric,
-                                .trace = trace ? &*trace : nullptr};
+                                .trace = &trace,
+                                .rates = rate_facts(options, sharded->parameter_count(), device)};
   announce(parts, options, plan);
   if (options.run.dry_run) return ExitCode::ok;
-  if (warm_up) warm_up->finish();
+  warm_up.finish();
   return recording_failures([&] { return train_within_memory(parts, options, plan, job); });
 }
 

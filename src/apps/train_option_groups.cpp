@@ -272,8 +272,12 @@ po::options_description run_options(TrainOptions& o) {
       ("device", value(o.run.device, "NAME"), "auto, cpu, cuda (auto)")                                    //
       ("threads", value(o.run.threads, "N"), "threads of a rank (its share of the node's cores)")          //
       ("collective-timeout", value(o.run.collective_timeout, "S"),
-       "seconds to wait for another rank (60 more than --hang-timeout)")                            //
-      ("log-every", value(o.run.log_every, "N"), "steps between lines of progress (10)")            //
+       "seconds to wait for another rank (60 more than --hang-timeout)")  //
+      ("log-every", value(o.run.log_every, "N"),
+       "steps between lines of progress, which metrics.jsonl in the run directory gets too (10)")            //
+      ("tensorboard", po::bool_switch(&o.run.tensorboard), "the same as event files, in the run directory")  //
+      ("peak-tflops", value(o.run.peak_tflops, "X"),
+       "TFLOP/s that the MFU is a share of; 0: of the GPU by its name (0)")                         //
       ("trace", path_value(o.run.trace), "write what ran when, for chrome://tracing and Perfetto")  //
       ("quiet", po::bool_switch(&o.run.quiet), "results, warnings and errors alone")                //
       ("dry-run", po::bool_switch(&o.run.dry_run), "check everything, train and write nothing")     //

@@ -16,6 +16,7 @@
 #include "launch/slurm_environment.h"
 #include "optim/parameter_groups.h"
 #include "train/agreement.h"
+#include "train/device.h"
 #include "train/random_seed.h"
 #include "train/staging.h"
 #include "train/thread_share.h"
@@ -50,9 +51,10 @@ std::int64_t default_test_batch(const train::BatchPlan& plan, const models::Mode
   return entry.shape.max_positions > 0 ? plan.micro_batch() : 1000;
 }
 
+constexpr std::int64_t kDefaultLongest = 2048;
+
 // How long a sample is where the model takes sequences; 0 where it does not.
 std::int64_t sequence_length(const train::DataOptions& options, const models::ModelOptions& shape) {
-  constexpr std::int64_t kDefaultLongest = 2048;
   SHOAL_CHECK(shape.max_positions > 0 || options.sequence_length == 0, OptionError,
               "--sequence-length: the model takes no sequences");
   SHOAL_CHECK(options.sequence_length <= shape.max_positions, OptionError,
@@ -128,7 +130,8 @@ train::WarmUpPlan warm_up_plan(const TrainOptions& options) {
   plan.heads = shape.heads;
   plan.kv_heads = shape.kv_heads > 0 ? shape.kv_heads : shape.heads;
   plan.head_size = shape.hidden_size / shape.heads;
-  plan.sequence_length = sequence_length(options.data, shape);
+  const std::int64_t longest = options.data.sequence_length > 0 ? options.data.sequence_length : kDefaultLongest;
+  plan.sequence_length = std::min(shape.max_positions, longest);  // what is wrong with it, is said when data are opened
   return plan;
 }
 
@@ -236,6 +239,18 @@ std::unique_ptr<checkpoint::Checkpointer> open_checkpoints(comm::ProcessGroup& w
                                                .allocate_stage = train::stage_allocator(device)});
   });
   return checkpointer;
+}
+
+train::RateFacts rate_facts(const TrainOptions& options, std::int64_t parameters, at::Device device) {
+  constexpr double kTera = 1e12;
+  const models::ModelOptions& shape = options.model.shape;
+  train::RateFacts facts;
+  if (shape.max_positions > 0) facts.tokens_a_sample = sequence_length(options.data, shape);
+  facts.flops_a_sample = train::flops_a_sample(shape, parameters, facts.tokens_a_sample);
+  const bool sixteen_bits = options.sharding.param_dtype == "bf16" || options.sharding.param_dtype == "fp16";
+  facts.peak_flops = options.run.peak_tflops > 0 ? kTera * options.run.peak_tflops
+                                                 : train::peak_flops(train::device_name(device), sixteen_bits);
+  return facts;
 }
 
 train::JobFacts job_facts() {

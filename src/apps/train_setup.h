@@ -19,6 +19,7 @@
 #include "train/batch_plan.h"
 #include "train/job_run.h"
 #include "train/options.h"
+#include "train/rate_facts.h"
 #include "train/warm_up.h"
 
 namespace shoal::apps {
@@ -63,6 +64,9 @@ std::unique_ptr<data::Dataset> open_data(comm::ProcessGroup& world, const models
 std::unique_ptr<checkpoint::Checkpointer> open_checkpoints(comm::ProcessGroup& world,
                                                            const train::TrainOptions& options, at::Device device,
                                                            const std::optional<checkpoint::Fence>& fence);
+
+// For rates and MFU, of a model with so many parameters.
+train::RateFacts rate_facts(const train::TrainOptions& options, std::int64_t parameters, at::Device device);
 
 // What Slurm says of the job, as far as it matters to a run.
 train::JobFacts job_facts();

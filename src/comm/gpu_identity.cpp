@@ -26,7 +26,7 @@ GpuIdentity gpu_identity(int device) {
   SHOAL_CUDA_CALL(cudaDeviceGetPCIBusId(pci.data(), static_cast<int>(pci.size()), device));
   cudaDeviceProp properties{};
   SHOAL_CUDA_CALL(cudaGetDeviceProperties(&properties, device));
-  return {pci.data(), uuid_text(properties.uuid)};
+  return {pci.data(), uuid_text(properties.uuid), properties.name};
 }
 
 }  // namespace shoal::comm

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <limits>
 #include <map>
 #include <utility>
 
@@ -13,10 +14,10 @@ Trace::Trace(std::int64_t first_step, std::int64_t last_step) : first_step_(firs
 
 double Trace::now() const { return std::chrono::duration<double, std::micro>(Clock::now() - start_).count(); }
 
-void Trace::begin_step(std::int64_t step) {
+void Trace::begin_step(std::int64_t step, bool also) {
   const std::lock_guard lock(mutex_);
   end_step_locked();
-  if (step < first_step_ || step > last_step_) return;
+  if (!is_wanted(step) && !also) return;
   step_ = step;
   step_start_ = now();
   recording_ = true;
@@ -65,7 +66,7 @@ void Trace::resolve_pending() {
 }
 
 void Trace::place_late() {
-  std::map<double, std::int64_t> steps;  // by the first start of a span of the device
+  std::map<double, std::int64_t> steps = taken_;  // by the first start of a span of the device
   std::map<std::int64_t, double> starts;
   for (const Span& span : spans_) {
     if (span.lane == Lane::host) continue;
@@ -77,6 +78,7 @@ void Trace::place_late() {
     const auto after = steps.upper_bound(span.start);
     if (after == steps.begin()) continue;
     span.step = std::prev(after)->second;
+    if (taken_.contains(std::prev(after)->first)) continue;
     spans_.push_back(std::move(span));
   }
   late_.clear();
@@ -88,6 +90,23 @@ std::vector<Trace::Span> Trace::spans() {
   place_late();
   std::stable_sort(spans_.begin(), spans_.end(), [](const Span& a, const Span& b) { return a.start < b.start; });
   return spans_;
+}
+
+std::vector<Trace::Span> Trace::take(std::int64_t step) {
+  const std::lock_guard lock(mutex_);
+  resolve_pending();
+  place_late();
+  std::vector<Span> taken;
+  std::copy_if(spans_.begin(), spans_.end(), std::back_inserter(taken),
+               [step](const Span& span) { return span.step == step; });
+  if (is_wanted(step)) return taken;
+  std::erase_if(spans_, [step](const Span& span) { return span.step == step; });
+  double start = std::numeric_limits<double>::infinity();
+  for (const Span& span : taken)
+    if (span.lane != Lane::host) start = std::min(start, span.start);
+  if (start < std::numeric_limits<double>::infinity())
+    taken_ = {{start, step}};  // what was under way in older ones has been heard of
+  return taken;
 }
 
 const char* name_of(Trace::Lane lane) {

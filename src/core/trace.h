@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -38,8 +39,9 @@ class Trace {
   // the order of units is learnt.
   explicit Trace(std::int64_t first_step = 4, std::int64_t last_step = 23);
 
-  // `step` as the caller counts. The step before ends.
-  void begin_step(std::int64_t step);
+  // `step` as the caller counts. The step before ends. `also`: recorded even where it is none of the steps above, until
+  // take() asks for it.
+  void begin_step(std::int64_t step, bool also = false);
   void end_step();
   // Whether what happens now is recorded. Where it is not, add() does nothing.
   bool recording() const noexcept { return recording_.load(std::memory_order_relaxed); }
@@ -60,6 +62,8 @@ class Trace {
   // Everything recorded so far, in the order of starts. Blocks the host until the last of it is past, so it is for the
   // end of a run, not for its loop.
   std::vector<Span> spans();
+  // The same of one step alone, and forgotten unless the step is one of those that the constructor was told.
+  std::vector<Span> take(std::int64_t step);
 
  private:
   struct Pending {
@@ -67,6 +71,7 @@ class Trace {
     std::shared_ptr<Moment> start, end;
   };
   void end_step_locked();
+  bool is_wanted(std::int64_t step) const { return step >= first_step_ && step <= last_step_; }
   void resolve_pending();
   void place_late();
 
@@ -81,6 +86,7 @@ class Trace {
   std::vector<Span> spans_;
   std::vector<Pending> pending_;
   std::vector<Span> late_;
+  std::map<double, std::int64_t> taken_;  // steps that take() forgot, by their first start on the device
 };
 
 const char* name_of(Trace::Lane lane);

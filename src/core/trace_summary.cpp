@@ -49,7 +49,7 @@ bool is_collective(Trace::Lane lane) {
 bool is_compute(Trace::Lane lane) { return lane == Trace::Lane::compute || lane == Trace::Lane::optimizer; }
 
 struct StepIntervals {
-  Intervals compute, collectives;
+  Intervals units, compute, collectives;
 };
 
 StepTimes times_of(std::int64_t step, const StepIntervals& intervals) {
@@ -59,6 +59,7 @@ StepTimes times_of(std::int64_t step, const StepIntervals& intervals) {
   both = merged(both);
   StepTimes times{.step = step, .compute = measure(compute), .collectives = measure(collectives)};
   times.length = both.back().end - both.front().start;
+  times.optimizer = times.compute - measure(merged(intervals.units));
   times.exposed = times.collectives - common_measure(compute, collectives);
   return times;
 }
@@ -68,6 +69,7 @@ StepTimes times_of(std::int64_t step, const StepIntervals& intervals) {
 std::vector<StepTimes> step_times(const std::vector<Trace::Span>& spans) {
   std::map<std::int64_t, StepIntervals> steps;
   for (const Trace::Span& span : spans) {
+    if (span.lane == Trace::Lane::compute) steps[span.step].units.push_back({span.start, span.end});
     if (is_compute(span.lane)) steps[span.step].compute.push_back({span.start, span.end});
     if (is_collective(span.lane)) steps[span.step].collectives.push_back({span.start, span.end});
   }

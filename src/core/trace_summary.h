@@ -14,6 +14,7 @@ struct StepTimes {
   std::int64_t step = 0;
   double length = 0;       // from the first start to the last end of what follows
   double compute = 0;      // some unit was computed, or the optimizer stepped
+  double optimizer = 0;    // of that, while no unit was computed
   double collectives = 0;  // some collective was under way
   double exposed = 0;      // of that, while nothing was computed
 };

@@ -35,6 +35,7 @@ class DeviceMoment final : public Moment {
       const double base = base_->time();  // first: only what is past can be measured
       event_.synchronize();
       time_ = base + kMicrosecondsAMillisecond * base_->event_.elapsedTime(event_);
+      base_.reset();  // or every moment would keep all the bases before it
     }
     return *time_;
   }

@@ -179,12 +179,4 @@ std::int64_t FlatGradient::whole_bytes() const {
   return layout_->padded_numel() * static_cast<std::int64_t>(c10::elementSize(dtypes_.reduced));
 }
 
-std::int64_t FlatGradient::sent_bytes() const {
-  return exchange_ ? layout_->padded_numel() * static_cast<std::int64_t>(c10::elementSize(dtypes_.sent())) : 0;
-}
-
-std::int64_t FlatGradient::received_bytes() const {
-  return exchange_ && exchange_->adds_up_here(dtypes_.sent()) ? sent_bytes() : 0;
-}
-
 }  // namespace shoal::fsdp

@@ -74,9 +74,6 @@ class FlatGradient {
 
   // Bytes of the whole gradient where run()s keep it.
   std::int64_t whole_bytes() const;
-  // Bytes that a reduction sends from, and that it receives in where it does; 0 where the shard group is one rank.
-  std::int64_t sent_bytes() const;
-  std::int64_t received_bytes() const;
   const FlatDtypes& dtypes() const { return dtypes_; }
 
  private:

@@ -16,9 +16,6 @@ namespace {
 
 using torch_internals::dtype_of;
 
-// Shards start on the boundary of a cache line, for vector loads of the optimizer and 16-byte messages of NCCL.
-constexpr std::int64_t kShardAlignment = 16;
-
 std::vector<std::int64_t> numels(const std::vector<ModuleParameter>& parameters) {
   std::vector<std::int64_t> n;
   for (const ModuleParameter& p : parameters) n.push_back(p.tensor.numel());
@@ -26,7 +23,7 @@ std::vector<std::int64_t> numels(const std::vector<ModuleParameter>& parameters)
 }
 
 ShardLayout layout_of(const std::vector<ModuleParameter>& parameters, const comm::DeviceMesh& mesh) {
-  return ShardLayout(numels(parameters), mesh.shard_size(), kShardAlignment);
+  return fsdp::layout_of(numels(parameters), shape_of(mesh));
 }
 
 std::string unavailable(const std::string& unit) {
@@ -49,9 +46,11 @@ FlatParameter::FlatParameter(torch_internals::StorageOwner& owner, Unit& unit, s
       device_pool_(&context.buffers.device()),
       copies_(&context.buffers.copies()),
       dtypes_(flat_dtypes(parameters_[0].tensor.scalar_type(), context.options)),
-      layout_(layout_of(parameters_, context.mesh)) {
+      layout_(layout_of(parameters_, context.mesh)),
+      sizes_(flat_sizes(layout_, dtypes_, parameters_[0].tensor.requires_grad(), shape_of(context.mesh),
+                        context.options, flat().is_cpu())) {
   const at::NoGradGuard no_grad;
-  make_shards(context.options);
+  make_shards();
   for (std::size_t i = 0; i < parameters_.size(); ++i) take_over(i, context.initial_values);
   master_changed();
   if (!parameters_[0].tensor.requires_grad()) return;
@@ -65,34 +64,22 @@ FlatParameter::FlatParameter(torch_internals::StorageOwner& owner, Unit& unit, s
 
 FlatParameter::~FlatParameter() = default;
 
-void FlatParameter::make_shards(const FullyShardOptions& options) {
+void FlatParameter::make_shards() {
   const at::Device device = flat().device();
-  if (!device.is_cpu() || options.offload_on_cpu) offload_ = options.offload;
-  const bool host_compute = offload_ == Offload::params, alike = dtypes_.masters == dtypes_.params;
-  permanent_ = mesh_->shard_size() == 1 && !host_compute;
+  const bool alike = dtypes_.masters == dtypes_.params;
   master_ = zeros_on(device, offloaded(), layout_.shard_numel(), dtypes_.masters, /*copied=*/alike);
   if (alike && !is_uploaded())
     compute_ = master_;
-  else if (host_compute || permanent_)
-    compute_ = zeros_on(device, host_compute, layout_.shard_numel(), dtypes_.params);
-  if (!permanent_) return;
+  else if (sizes_.compute_on_host() || sizes_.permanent)
+    compute_ = zeros_on(device, sizes_.compute_on_host(), layout_.shard_numel(), dtypes_.params);
+  if (!sizes_.permanent) return;
   unsharded_ = compute_;
   lend_memory(unsharded_.data_ptr());
-}
-
-std::int64_t FlatParameter::placeable_bytes() const {
-  if (compute_.defined() || !is_uploaded()) return 0;
-  return layout_.shard_numel() * static_cast<std::int64_t>(c10::elementSize(dtypes_.params));
 }
 
 void FlatParameter::place_shard(const at::Tensor& memory) {
   compute_ = memory.view(dtypes_.params);
   master_changed();
-}
-
-std::int64_t FlatParameter::whole_bytes() const {
-  if (permanent_) return 0;
-  return layout_.padded_numel() * static_cast<std::int64_t>(c10::elementSize(dtypes_.params));
 }
 
 void FlatParameter::take_over(std::size_t index, const InitialValues& initial_values) {
@@ -131,7 +118,7 @@ void FlatParameter::finish_unshard() {
 }
 
 void FlatParameter::reshard() {
-  if (permanent_) return;
+  if (sizes_.permanent) return;
   finish_unshard();
   if (!has_memory()) return;
   take_memory();
@@ -139,7 +126,7 @@ void FlatParameter::reshard() {
 }
 
 void FlatParameter::reshard_to_regather_group() {
-  if (permanent_) return;
+  if (sizes_.permanent) return;
   finish_unshard();
   if (has_memory() && !regather_shard_.defined()) {
     const at::NoGradGuard no_grad;
@@ -153,10 +140,6 @@ void FlatParameter::reshard_to_regather_group() {
 
 void FlatParameter::drop_regather_shard() {
   if (regather_shard_.defined()) device_pool_->release(std::exchange(regather_shard_, {}));
-}
-
-std::int64_t FlatParameter::regather_bytes() const {
-  return mesh_->regather() != nullptr ? whole_bytes() / mesh_->regather_size() : 0;
 }
 
 void FlatParameter::master_changed() {

@@ -19,6 +19,8 @@
 #include "fsdp/pending_update.h"
 #include "fsdp/torch_internals.h"
 #include "fsdp/unit_buffers.h"
+#include "fsdp/unit_plan.h"
+#include "fsdp/unit_sizes.h"
 #include "shard/shard_layout.h"
 #include "shard/state_dict.h"
 
@@ -26,12 +28,6 @@ namespace shoal::fsdp {
 
 class InitialValues;
 class Unit;
-
-// A parameter as the module knows it. Its TensorImpl stays; its storage becomes a view of the flat buffer.
-struct ModuleParameter {
-  std::string fqn;
-  at::Tensor tensor;
-};
 
 // What the flat parameters of a module share.
 struct FlatContext {
@@ -66,8 +62,8 @@ class FlatParameter final : public torch_internals::StorageUser {
   // every unshard rounds master() anew. Whoever writes into master() writes here too, or calls master_changed().
   const at::Tensor& gathered_shard() const { return compute_; }
   // Whether master() is on the host beside a device; of these, whether gathered_shard() is not.
-  bool offloaded() const { return offload_ != Offload::none; }
-  bool is_uploaded() const { return offload_ == Offload::optimizer; }
+  bool offloaded() const { return sizes_.master_on_host(); }
+  bool is_uploaded() const { return sizes_.offload == Offload::optimizer; }
   // A step that goes on while this thread does other things: whoever reads or writes shards or gradients waits for it.
   PendingUpdate& update() const { return update_; }
   // Blocks until nothing is copied from a gathered_shard() on the host any more.
@@ -75,14 +71,12 @@ class FlatParameter final : public torch_internals::StorageUser {
   // Its gradient, summed over all micro-steps and ranks; undefined where there is none yet. See FlatGradient::value().
   const at::Tensor& gradient();
 
-  // What place_shard(), which must follow before anything is gathered, wants memory for: the elements that this rank
-  // sends where the master is on the host and they are not; else 0. The memory may be of the shard group.
-  std::int64_t placeable_bytes() const;
+  const FlatSizes& sizes() const { return sizes_; }
+  // Must follow before anything is gathered where sizes().placed asks for memory, which may be of the shard group.
   void place_shard(const at::Tensor& memory);
-  std::int64_t whole_bytes() const;  // that the whole buffer has between unshard and reshard; 0 for a permanent one
 
   // Whether the whole buffer always has memory: unshard and reshard do nothing.
-  bool permanent() const { return permanent_; }
+  bool permanent() const { return sizes_.permanent; }
   // Collective over the shard group, or over the mesh's regather group where reshard_to_regather_group() left the
   // parameters there. finish_unshard() must follow start_unshard().
   void start_unshard();
@@ -92,7 +86,6 @@ class FlatParameter final : public torch_internals::StorageUser {
   // drop_regather_shard(). They must not be changed in the meantime.
   void reshard_to_regather_group();
   void drop_regather_shard();
-  std::int64_t regather_bytes() const;  // of what a rank keeps for that; 0 where the mesh has no such group
   // What the optimizer or a restart wrote into master() becomes what the next unshard gathers.
   void master_changed();
   // The elements of the whole buffer, which must be unsharded, that were written to become this rank's shard.
@@ -107,7 +100,7 @@ class FlatParameter final : public torch_internals::StorageUser {
   StateDict state_dict(const std::string& prefix, const at::Tensor& values, StateMemory memory) const;
 
  private:
-  void make_shards(const FullyShardOptions& options);
+  void make_shards();
   void take_over(std::size_t index, const InitialValues& initial_values);
 
   Unit* unit_;
@@ -117,11 +110,10 @@ class FlatParameter final : public torch_internals::StorageUser {
   OffloadCopies* copies_;
   FlatDtypes dtypes_;
   ShardLayout layout_;
-  bool permanent_ = false;
-  Offload offload_ = Offload::none;  // what of it has an effect on this device
-  at::Tensor master_;                // what the optimizer sees
-  at::Tensor compute_;               // gathered_shard()
-  DeviceMark upload_;                // the last copy of a compute_ on the host, or of master_, into a whole buffer
+  FlatSizes sizes_;
+  at::Tensor master_;   // what the optimizer sees
+  at::Tensor compute_;  // gathered_shard()
+  DeviceMark upload_;   // the last copy of a compute_ on the host, or of master_, into a whole buffer
   at::Tensor unsharded_;
   at::Tensor regather_shard_;  // this rank's part of unsharded_ among the regather group
   std::unique_ptr<comm::Work> gathering_;

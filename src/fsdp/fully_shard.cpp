@@ -4,8 +4,6 @@
 #include <torch/nn/module.h>
 
 #include <algorithm>
-#include <map>
-#include <unordered_map>
 
 #include "core/check.h"
 #include "core/hash.h"
@@ -15,63 +13,12 @@
 #include "fsdp/mixed_precision.h"
 #include "fsdp/module_state.h"
 #include "fsdp/runtime.h"
+#include "fsdp/unit_plan.h"
 
 namespace shoal::fsdp {
 namespace {
 
 using torch::nn::Module;
-
-// The parameters of a module by the unit that holds each, and the names under which tied ones stand again.
-struct Plan {
-  std::vector<std::string> unit_fqns;  // in the order of named_modules(), the root first
-  std::map<std::string, std::vector<ModuleParameter>> units;
-  std::vector<std::pair<std::string, std::string>> aliases;
-};
-
-bool is_within(const std::string& fqn, const std::string& unit) {
-  return unit.empty() || fqn == unit || fqn.starts_with(unit + ".");
-}
-
-// The innermost unit around module `fqn`.
-const std::string& unit_around(const std::vector<std::string>& units, const std::string& fqn) {
-  const std::string* best = &units[0];
-  for (const std::string& unit : units)
-    if (is_within(fqn, unit) && unit.size() >= best->size()) best = &unit;
-  return *best;
-}
-
-void check_parameter(const std::string& fqn, const at::Tensor& tensor) {
-  SHOAL_CHECK(tensor.defined() && tensor.layout() == at::kStrided && tensor.is_leaf(), OptionError,
-              "parameter '{}' cannot be sharded: it must be a dense tensor that is not computed from others", fqn);
-  SHOAL_CHECK(!tensor.grad().defined(), OptionError,
-              "parameter '{}' has a gradient already; call zero_grad() before fully_shard()", fqn);
-}
-
-Plan make_plan(Module& root, const WrapPolicy& policy) {
-  Plan plan;
-  plan.unit_fqns.push_back("");
-  for (const ModuleUnit& unit : policy.select(root)) plan.unit_fqns.push_back(unit.fqn);
-  std::unordered_map<const void*, std::string> by_impl, by_storage;
-  for (const auto& module : root.named_modules()) {
-    for (const auto& item : module.value()->named_parameters(/*recurse=*/false)) {
-      const std::string fqn = module.key().empty() ? item.key() : module.key() + "." + item.key();
-      const at::Tensor& tensor = item.value();
-      const auto [known, is_new] = by_impl.emplace(tensor.unsafeGetTensorImpl(), fqn);
-      if (!is_new) {
-        if (known->second != fqn) plan.aliases.emplace_back(fqn, known->second);
-        continue;
-      }
-      check_parameter(fqn, tensor);
-      const auto [sharer, own_storage] = by_storage.emplace(torch_internals::storage_identity(tensor), fqn);
-      SHOAL_CHECK(
-          own_storage || tensor.numel() == 0, OptionError,
-          "parameters '{}' and '{}' share memory but are two tensors; tie them by assigning the same tensor to both",
-          sharer->second, fqn);
-      plan.units[unit_around(plan.unit_fqns, module.key())].push_back({fqn, tensor});
-    }
-  }
-  return plan;
-}
 
 std::string text_of(at::ScalarType module_dtype, const FullyShardOptions& options) {
   const FlatDtypes types = flat_dtypes(module_dtype, options);
@@ -79,7 +26,7 @@ std::string text_of(at::ScalarType module_dtype, const FullyShardOptions& option
                      c10::toString(types.reduced));
 }
 
-std::string description(const Plan& plan, const FullyShardOptions& options) {
+std::string description(const UnitPlan& plan, const FullyShardOptions& options) {
   std::string text = fmt::format("reshard_after_forward={}, deterministic={}, skip_init={}, activation_checkpoint={}\n",
                                  options.reshard_after_forward, options.deterministic, options.skip_init,
                                  options.activation_checkpoint);
@@ -123,7 +70,7 @@ FullyShardedModule::~FullyShardedModule() = default;
 std::unique_ptr<FullyShardedModule> fully_shard(std::shared_ptr<Module> module, comm::DeviceMesh& mesh,
                                                 const WrapPolicy& policy, const FullyShardOptions& options) {
   check_mixed_precision(options);
-  Plan plan = make_plan(*module, policy);
+  UnitPlan plan = plan_units(*module, policy);
   SHOAL_CHECK(!plan.units.empty(), OptionError, "the model has no parameters: there is nothing to shard");
   check_same_on_all_ranks(mesh.world(), description(plan, options));
   const at::Device device = options.device.value_or(plan.units.begin()->second.front().tensor.device());

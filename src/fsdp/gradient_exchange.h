@@ -25,8 +25,7 @@ class GradientExchange {
   GradientExchange(const ShardLayout& layout, const FlatDtypes& dtypes, comm::ProcessGroup& group, BufferPool& received,
                    BufferPool& shards, bool fixed_order);
 
-  // Whether a gradient of `type` is exchanged, and so needs a buffer of its own size to be received in.
-  bool adds_up_here(at::ScalarType type) const { return type != dtypes_.reduced || fixed_order_; }
+  bool adds_up_here(at::ScalarType type) const { return fsdp::adds_up_here(dtypes_, type, fixed_order_); }
   bool under_way() const { return work_ != nullptr; }
 
   // Collective over the group. `whole`: layout.padded_numel() elements of dtypes.reduced or dtypes.sent(), a buffer of

@@ -14,7 +14,7 @@ namespace shoal::fsdp {
 // Zeros on `device`, or with `on_host` in memory of the host, pinned where `device` is a GPU that copies from it.
 at::Tensor zeros_on(at::Device device, bool on_host, std::int64_t numel, at::ScalarType dtype, bool copied = true);
 // Zeros in memory that only the host works on: in large pages where there are some, near the cores of the threads that
-// in_parallel() gives the same elements to.
+// optim::in_parallel() gives the same elements to.
 at::Tensor host_zeros(std::int64_t numel, at::ScalarType dtype);
 
 // Ends when what was queued for a device before record() is done.

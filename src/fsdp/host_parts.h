@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "fsdp/in_parallel.h"
+#include "optim/in_parallel.h"
 
 namespace shoal::fsdp {
 
@@ -22,7 +22,7 @@ template <typename Part>
 void for_each_host_part(const at::Tensor& tensor, Part&& part) {
   const auto* const data = static_cast<const char*>(tensor.const_data_ptr());
   const std::int64_t width = tensor.element_size(), count = tensor.numel();
-  in_parallel(static_cast<std::int64_t>(host_parts(tensor)), 1, [&](std::int64_t begin, std::int64_t end) {
+  optim::in_parallel(static_cast<std::int64_t>(host_parts(tensor)), 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i)
       part(static_cast<std::size_t>(i), data + i * kHostPart * width, std::min(kHostPart, count - i * kHostPart));
   });

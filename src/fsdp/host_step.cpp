@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "fsdp/in_parallel.h"
 #include "fsdp/torch_internals.h"
+#include "optim/in_parallel.h"
 
 namespace shoal::fsdp {
 namespace {
@@ -35,11 +35,12 @@ void step_on_host(const optim::Optimizer& rule, const HostArrays& arrays, std::s
                   std::span<const optim::GroupRule> groups, const StepFactors& factors) {
   for (const auto& [group, elements] : spans) {
     const optim::GroupRule& how = groups[group];
-    in_parallel(elements.count, kElementsAThread, [&, elements = elements](std::int64_t begin, std::int64_t end) {
-      optim::FlatSpan span = span_of(arrays, {elements.begin + begin, end - begin});
-      span.weight_decay = how.weight_decay;
-      rule.step(span, factors.step, factors.lr * how.lr_scale, factors.grad_scale);
-    });
+    optim::in_parallel(elements.count, kElementsAThread,
+                       [&, elements = elements](std::int64_t begin, std::int64_t end) {
+                         optim::FlatSpan span = span_of(arrays, {elements.begin + begin, end - begin});
+                         span.weight_decay = how.weight_decay;
+                         rule.step(span, factors.step, factors.lr * how.lr_scale, factors.grad_scale);
+                       });
   }
 }
 

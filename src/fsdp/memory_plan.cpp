@@ -2,10 +2,7 @@
 
 #include <fmt/ranges.h>
 
-#include <algorithm>
 #include <array>
-#include <functional>
-#include <numeric>
 #include <vector>
 
 #include "fsdp/runtime.h"
@@ -80,68 +77,43 @@ std::vector<std::string> remedies_for_activations(const MemoryPlan& plan) {
   return remedies;
 }
 
-std::int64_t bytes_of(std::int64_t elements, at::ScalarType type) {
-  return elements * static_cast<std::int64_t>(c10::elementSize(type));
-}
-
-// Of the root, and of the `most` units beside it that are largest together at a time.
-template <typename F>
-std::int64_t most_at_a_time(const Runtime& runtime, std::size_t most, F&& bytes_of_flat) {
-  std::int64_t root = 0;
-  std::vector<std::int64_t> others;
-  for (const auto& unit : runtime.units()) {
-    std::int64_t bytes = 0;
-    for (const auto& flat : unit->flats()) bytes += bytes_of_flat(*flat);
-    if (unit->is_root())
-      root += bytes;
-    else
-      others.push_back(bytes);
-  }
-  std::sort(others.begin(), others.end(), std::greater<>());
-  others.resize(std::min(most, others.size()));
-  return std::accumulate(others.begin(), others.end(), root);
-}
-
-void add_shards_of(const FlatParameter& flat, int optimizer_states, MemoryPlan& plan) {
-  const at::Tensor &master = flat.master(), &gathered = flat.gathered_shard();
-  const bool is_other = gathered.defined() && !gathered.is_same(master);
-  const std::int64_t bytes = bytes_of(master.numel(), master.scalar_type());
-  const std::int64_t trained = flat.trained() ? bytes : 0;
-  const std::int64_t compute = is_other ? bytes_of(gathered.numel(), gathered.scalar_type()) : 0;
-  if (flat.flat().is_cpu() || !master.is_cpu()) {
-    plan.masters += bytes;
+void add_shards_of(const FlatSizes& flat, int optimizer_states, MemoryPlan& plan) {
+  const std::int64_t trained = flat.trained ? flat.master : 0;
+  if (flat.master_on_host()) {
+    plan.host += flat.master + (1 + optimizer_states) * trained;
+  } else {
+    plan.masters += flat.master;
     plan.gradients += trained;
     plan.optimizer_states += optimizer_states * trained;
-  } else {
-    plan.host += bytes + (1 + optimizer_states) * trained;
   }
-  (flat.flat().is_cpu() || !gathered.is_cpu() ? plan.compute_shards : plan.host) += compute;
+  (flat.compute_on_host() ? plan.host : plan.compute_shards) += flat.compute;
 }
 
 }  // namespace
 
-MemoryPlan plan_of(FullyShardedModule& module, int optimizer_states, std::int64_t device_total) {
-  const Runtime& runtime = module.runtime();
-  const FullyShardOptions& options = runtime.options();
+MemoryPlan plan_of(const std::vector<UnitSizes>& units, const MeshShape& mesh, const FullyShardOptions& options,
+                   int optimizer_states, std::int64_t device_total) {
   MemoryPlan plan{.device_total = device_total,
-                  .shard_size = runtime.mesh().shard_size(),
-                  .world_size = runtime.mesh().world().size(),
+                  .shard_size = mesh.shard,
+                  .world_size = mesh.ranks(),
                   .offload = options.offload,
                   .recomputes_all = options.activation_checkpoint == "full",
                   .activation_offload = options.activation_offload};
-  runtime.for_each_flat([&](const FlatParameter& flat) { add_shards_of(flat, optimizer_states, plan); });
-  const UnitBuffers::InUse in_use = runtime.units_in_use();
-  plan.unit_buffers = most_at_a_time(runtime, in_use.parameters, [](const auto& flat) { return flat.whole_bytes(); });
-  runtime.for_each_flat([&](const FlatParameter& flat) {
-    if (!flat.unit().is_root()) plan.unit_buffers += flat.regather_bytes();
-  });
-  plan.unit_buffers += most_at_a_time(runtime, in_use.gradients, [](const FlatParameter& flat) {
-    return flat.trained() ? flat.gradients()->sent_bytes() : 0;
-  });
-  plan.unit_buffers += most_at_a_time(runtime, in_use.received, [](const FlatParameter& flat) {
-    return flat.trained() ? flat.gradients()->received_bytes() : 0;
-  });
+  const UnitsInUse in_use = units_in_use(options);
+  plan.unit_buffers = buffer_sizes(units, in_use.parameters, &FlatSizes::whole).bytes() +
+                      buffer_sizes(units, in_use.gradients, &FlatSizes::sent).bytes() +
+                      buffer_sizes(units, in_use.received, &FlatSizes::received).bytes();
+  for (const UnitSizes& unit : units)
+    for (const FlatSizes& flat : unit.flats) {
+      add_shards_of(flat, optimizer_states, plan);
+      if (!unit.is_root()) plan.unit_buffers += flat.regather;
+    }
   return plan;
+}
+
+MemoryPlan plan_of(FullyShardedModule& module, int optimizer_states, std::int64_t device_total) {
+  const Runtime& runtime = module.runtime();
+  return plan_of(runtime.unit_sizes(), shape_of(runtime.mesh()), runtime.options(), optimizer_states, device_total);
 }
 
 std::string text_of(const MemoryPlan& plan) {

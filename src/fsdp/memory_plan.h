@@ -3,8 +3,10 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "fsdp/fully_shard.h"
+#include "fsdp/unit_sizes.h"
 
 namespace shoal::fsdp {
 
@@ -30,6 +32,8 @@ struct MemoryPlan {
 };
 
 // `optimizer_states`: arrays of the parameters' size, 2 for Adam. `device_total`: bytes of the device.
+MemoryPlan plan_of(const std::vector<UnitSizes>& units, const MeshShape& mesh, const FullyShardOptions& options,
+                   int optimizer_states, std::int64_t device_total);
 MemoryPlan plan_of(FullyShardedModule& module, int optimizer_states, std::int64_t device_total);
 
 // "masters 5.8, gradients 5.8, …, left for activations 98.1 of 139.8 GiB".

@@ -19,6 +19,12 @@ struct FlatDtypes {
   at::ScalarType sent() const;
 };
 
+// Whether a gradient of `sent` is exchanged and summed by the ranks that receive it, and so needs a buffer of its own
+// size to be received in.
+inline bool adds_up_here(const FlatDtypes& dtypes, at::ScalarType sent, bool fixed_order) {
+  return sent != dtypes.reduced || fixed_order;
+}
+
 // Integers stay what they are. Unless the policy names another type, gradients are summed in that of the parameters,
 // but in float32 for 16-bit ones, and deterministic sums in that of the masters.
 FlatDtypes flat_dtypes(at::ScalarType module, const FullyShardOptions& options);

@@ -3,7 +3,6 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
-#include <map>
 #include <optional>
 #include <utility>
 
@@ -15,13 +14,6 @@ namespace shoal::fsdp {
 
 using torch_internals::InterceptScope;
 using torch_internals::NoInterceptScope;
-
-namespace {
-
-// One reduction runs while the next unit's gradients are computed; more would only hold more whole gradients.
-constexpr std::size_t kReductionsInFlight = 2;
-
-}  // namespace
 
 Runtime::Runtime(comm::DeviceMesh& mesh, const FullyShardOptions& options, at::Device device)
     : mesh_(&mesh),
@@ -42,9 +34,7 @@ Runtime::~Runtime() = default;
 void Runtime::add_unit(const std::string& fqn, const std::vector<ModuleParameter>& parameters,
                        const InitialValues& initial_values) {
   auto unit = std::make_unique<Unit>(fqn, static_cast<int>(units_.size()));
-  std::map<std::pair<at::ScalarType, bool>, std::vector<ModuleParameter>> kinds;
-  for (const ModuleParameter& p : parameters) kinds[{p.tensor.scalar_type(), p.tensor.requires_grad()}].push_back(p);
-  for (auto& [kind, members] : kinds) {
+  for (auto& members : flats_of(parameters)) {
     const FlatContext context{*mesh_, buffers_, options_, initial_values};
     unit->flats().push_back(std::make_unique<FlatParameter>(*this, *unit, std::move(members), context));
     FlatParameter& flat = *unit->flats().back();
@@ -58,14 +48,18 @@ void Runtime::add_unit(const std::string& fqn, const std::vector<ModuleParameter
   units_.push_back(std::move(unit));
 }
 
-// While reductions are on their way, the next unit's gradients are collected.
-UnitBuffers::InUse Runtime::units_in_use() const {
-  return {schedule_.most_whole(), kReductionsInFlight + 1, kReductionsInFlight};
+std::vector<UnitSizes> Runtime::unit_sizes() const {
+  std::vector<UnitSizes> units;
+  for (const auto& unit : units_) {
+    units.push_back({unit->fqn(), {}});
+    for (const auto& flat : unit->flats()) units.back().flats.push_back(flat->sizes());
+  }
+  return units;
 }
 
 void Runtime::prepare() {
   activity::name_units(unit_names_);
-  buffers_.reserve(units_, *mesh_, units_in_use());
+  buffers_.reserve(units_, unit_sizes(), *mesh_, units_in_use(options_));
 }
 
 void Runtime::set_requires_gradient_sync(bool sync) {

@@ -49,8 +49,7 @@ class Runtime final : public torch_internals::StorageOwner {
   bool offloads() const { return !units_.empty() && units_[0]->flats()[0]->offloaded(); }
   OffloadCopies& copies() { return buffers_.copies(); }
   const std::vector<std::unique_ptr<Unit>>& units() const { return units_; }
-  // Units that prepare() gets memory for at a time.
-  UnitBuffers::InUse units_in_use() const;
+  std::vector<UnitSizes> unit_sizes() const;
   std::int64_t unsynced_gradient_bytes() const;
   UnitTrace* unit_trace() const { return trace_.get(); }          // null where the options have no trace
   SavedOffload* saved_offload() const { return offload_.get(); }  // null without activation_offload

@@ -55,51 +55,15 @@ class Arena {
   std::vector<std::pair<std::int64_t, Taker>> pieces_;
 };
 
-using SizeOf = std::function<std::int64_t(const FlatParameter&)>;
-
-// Largest first.
-std::vector<std::int64_t> sizes(const Unit& unit, const SizeOf& size_of) {
-  std::vector<std::int64_t> all;
-  for (const auto& flat : unit.flats()) all.push_back(size_of(*flat));
-  std::sort(all.rbegin(), all.rend());
-  return all;
-}
-
-// What a pool must hold so that any `in_use` of the units but the root have their buffers at a time: that often, the
-// largest flat parameter of any unit, the second largest, and so on. Where that is all units, each has its own.
-std::vector<std::int64_t> plan(const std::vector<std::unique_ptr<Unit>>& units, std::size_t in_use,
-                               const SizeOf& size_of) {
-  std::vector<std::int64_t> largest, all;
-  std::size_t counted = 0;
-  for (const auto& unit : units) {
-    if (unit->is_root()) continue;
-    const std::vector<std::int64_t> mine = sizes(*unit, size_of);
-    if (mine.empty() || mine[0] == 0) continue;
-    ++counted;
-    all.insert(all.end(), mine.begin(), mine.end());
-    largest.resize(std::max(largest.size(), mine.size()), 0);
-    for (std::size_t i = 0; i < mine.size(); ++i) largest[i] = std::max(largest[i], mine[i]);
-  }
-  if (in_use >= counted) return all;
-  std::vector<std::int64_t> planned;
-  for (const std::int64_t size : largest) planned.insert(planned.end(), in_use, size);
-  return planned;
-}
-
 void ask_for(Arena& arena, BufferPool& pool, const std::vector<std::int64_t>& sizes) {
   for (const std::int64_t size : sizes) arena.ask(size, [&pool](at::Tensor memory) { pool.add(std::move(memory)); });
 }
 
-std::int64_t sent_bytes(const FlatParameter& flat) { return flat.trained() ? flat.gradients()->sent_bytes() : 0; }
-std::int64_t received_bytes(const FlatParameter& flat) {
-  return flat.trained() ? flat.gradients()->received_bytes() : 0;
-}
-
 // Whether gradients are exchanged, and not reduced by the group, which wants them out of its memory.
-bool exchanges_gradients(const std::vector<std::unique_ptr<Unit>>& units) {
-  const auto is_reduced = [](const auto& flat) { return sent_bytes(*flat) > 0 && received_bytes(*flat) == 0; };
-  return std::none_of(units.begin(), units.end(), [&](const auto& unit) {
-    return std::any_of(unit->flats().begin(), unit->flats().end(), is_reduced);
+bool exchanges_gradients(const std::vector<UnitSizes>& units) {
+  const auto is_reduced = [](const FlatSizes& flat) { return flat.sent > 0 && flat.received == 0; };
+  return std::none_of(units.begin(), units.end(), [&](const UnitSizes& unit) {
+    return std::any_of(unit.flats.begin(), unit.flats.end(), is_reduced);
   });
 }
 
@@ -118,24 +82,25 @@ BufferPool& UnitBuffers::parameters(const Unit& unit) { return pools_of(unit).pa
 BufferPool& UnitBuffers::gradients(const Unit& unit) { return pools_of(unit).gradients; }
 BufferPool& UnitBuffers::received(const Unit& unit) { return pools_of(unit).received; }
 
-void UnitBuffers::reserve(const std::vector<std::unique_ptr<Unit>>& units, comm::DeviceMesh& mesh, InUse in_use) {
+void UnitBuffers::reserve(const std::vector<std::unique_ptr<Unit>>& units, const std::vector<UnitSizes>& sizes,
+                          comm::DeviceMesh& mesh, UnitsInUse in_use) {
   Arena shard, reduce;
-  const SizeOf whole_bytes = [](const FlatParameter& flat) { return flat.whole_bytes(); };
-  ask_for(shard, units_.parameters, plan(units, in_use.parameters, whole_bytes));
-  ask_for(reduce, units_.gradients, plan(units, in_use.gradients, sent_bytes));
-  ask_for(reduce, units_.received, plan(units, in_use.received, received_bytes));
+  const auto ask = [&](Arena& arena, BufferPool Pools::*pool, std::size_t most, std::int64_t FlatSizes::*size) {
+    const BufferSizes wanted = buffer_sizes(sizes, most, size);
+    ask_for(arena, units_.*pool, wanted.shared);
+    ask_for(arena, root_.*pool, wanted.root);
+  };
+  ask(shard, &Pools::parameters, in_use.parameters, &FlatSizes::whole);
+  ask(reduce, &Pools::gradients, in_use.gradients, &FlatSizes::sent);
+  ask(reduce, &Pools::received, in_use.received, &FlatSizes::received);
   for (const auto& unit : units) {
     for (const auto& flat : unit->flats()) {
-      shard_bytes_ += flat->placeable_bytes();
-      shard.ask(flat->placeable_bytes(), [&flat](const at::Tensor& memory) { flat->place_shard(memory); });
+      shard_bytes_ += flat->sizes().placed;
+      shard.ask(flat->sizes().placed, [&flat](const at::Tensor& memory) { flat->place_shard(memory); });
     }
-    if (!unit->is_root()) continue;
-    ask_for(shard, root_.parameters, sizes(*unit, whole_bytes));
-    ask_for(reduce, root_.gradients, sizes(*unit, sent_bytes));
-    ask_for(reduce, root_.received, sizes(*unit, received_bytes));
   }
   shard.allocate(mesh.shard(), device_);
-  if (exchanges_gradients(units))
+  if (exchanges_gradients(sizes))
     reduce.allocate(mesh.reduce(), device_);
   else
     reduce.allocate_plain(device_);

@@ -14,6 +14,7 @@
 #include "comm/device_mesh.h"
 #include "fsdp/buffer_pool.h"
 #include "fsdp/offload_copies.h"
+#include "fsdp/unit_sizes.h"
 
 namespace shoal::fsdp {
 
@@ -30,14 +31,10 @@ class UnitBuffers {
   BufferPool& host() { return host_pool_; }  // pinned where the device is a GPU
   OffloadCopies& copies() { return copies_; }
 
-  // Units but the root that are in use at a time.
-  struct InUse {
-    std::size_t parameters;  // all of them: one buffer a unit, of its own size
-    std::size_t gradients, received;
-  };
-  // Collective over mesh.shard() and mesh.reduce(), with the same units on all ranks. Fills the pools, and places the
-  // shards that parameters are gathered from.
-  void reserve(const std::vector<std::unique_ptr<Unit>>& units, comm::DeviceMesh& mesh, InUse in_use);
+  // Collective over mesh.shard() and mesh.reduce(), with the same units on all ranks, whose sizes `sizes` are. Fills
+  // the pools, and places the shards that parameters are gathered from.
+  void reserve(const std::vector<std::unique_ptr<Unit>>& units, const std::vector<UnitSizes>& sizes,
+               comm::DeviceMesh& mesh, UnitsInUse in_use);
 
   std::int64_t bytes() const;
   // Buffers of whole parameters and sent gradients that were made later than reserve(), for operators that need more

@@ -3,19 +3,12 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
-#include <limits>
 
 #include "core/check.h"
+#include "fsdp/unit_sizes.h"
 
 namespace shoal::fsdp {
 namespace {
-
-std::size_t most_whole(const FullyShardOptions& options) {
-  if (!options.reshard_after_forward) return std::numeric_limits<std::size_t>::max();
-  if (options.limit_all_gathers > 0) return static_cast<std::size_t>(options.limit_all_gathers);
-  const int ahead_in_backward = options.backward_prefetch_post ? 0 : options.backward_prefetch;
-  return 1 + static_cast<std::size_t>(std::max(options.forward_prefetch, ahead_in_backward));
-}
 
 void check(const FullyShardOptions& options, const comm::DeviceMesh& mesh) {
   SHOAL_CHECK(options.forward_prefetch >= 0 && options.backward_prefetch >= 0 && options.limit_all_gathers >= 0,

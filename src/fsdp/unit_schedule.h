@@ -27,9 +27,6 @@ class UnitSchedule {
   UnitSchedule(const std::vector<std::unique_ptr<Unit>>& units, const UnitOrder& order, comm::DeviceMesh& mesh,
                const FullyShardOptions& options);
 
-  // Units but the root that may be whole, or on their way, at a time. Only an operator that needs more at once, or
-  // gradients that are late, make it more.
-  std::size_t most_whole() const { return most_whole_; }
   // The unit of the operators of late; never the root.
   const Unit* active() const { return active_; }
 

@@ -59,6 +59,10 @@ fs::path RunDirectory::first_failure(int attempt) const {
   return root_ / fmt::format("first_failure.attempt-{:06}.json", attempt);
 }
 
+fs::path RunDirectory::tensorboard(int attempt) const {
+  return root_ / "tensorboard" / fmt::format("attempt-{:06}", attempt);
+}
+
 std::vector<int> RunDirectory::attempts() const {
   std::vector<int> numbers;
   std::error_code error;

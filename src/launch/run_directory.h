@@ -5,6 +5,8 @@
 //   placement.attempt-000001.json          which rank ran where
 //   first_failure.attempt-000001.json      FailureRecord: the first rank that failed
 //   status.json                            RunStatus: how far the run is
+//   metrics.jsonl                          MetricsLine (metrics.h): how it went, a line every few steps
+//   tensorboard/attempt-000001/            the same for TensorBoard, with --tensorboard
 //   where/                                 what ranks were doing when the watchdog asked
 //   done                                   the run has come to its end
 //   STOP, SAVE                             made by the user: stop now; save now
@@ -30,6 +32,8 @@ class RunDirectory {
   std::filesystem::path log(int attempt, int rank) const;
   std::filesystem::path placement(int attempt) const;
   std::filesystem::path first_failure(int attempt) const;
+  std::filesystem::path metrics() const { return root_ / "metrics.jsonl"; }
+  std::filesystem::path tensorboard(int attempt) const;
   std::filesystem::path where() const { return root_ / "where"; }
   std::filesystem::path status() const { return root_ / "status.json"; }
   std::filesystem::path done() const { return root_ / "done"; }

@@ -9,7 +9,7 @@
 
 #include "core/counter_normal.h"
 #include "core/hash.h"
-#include "fsdp/in_parallel.h"
+#include "optim/in_parallel.h"
 
 namespace shoal::models {
 namespace {
@@ -26,7 +26,7 @@ at::Tensor& normal_by_place(at::Tensor& self, double std, std::int64_t key) {
   }
   constexpr std::int64_t kGrain = std::int64_t{1} << 16;  // of some microseconds
   float* const values = self.data_ptr<float>();
-  fsdp::in_parallel(self.numel(), kGrain, [&](std::int64_t begin, std::int64_t end) {
+  optim::in_parallel(self.numel(), kGrain, [&](std::int64_t begin, std::int64_t end) {
     fill_normal({values + begin, values + end}, static_cast<std::uint64_t>(key), begin, static_cast<float>(std));
   });
   return self;

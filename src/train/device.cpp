@@ -1,7 +1,12 @@
 #include "train/device.h"
 
 #include <c10/core/CachingDeviceAllocator.h>
+#include <sys/resource.h>
 #include <torch/cuda.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
 
 #include "comm/gpu_identity.h"
 #include "comm/nccl_process_group.h"
@@ -33,6 +38,31 @@ data::Batch to_device(const data::Batch& batch, at::Device device, std::optional
   data::Batch there{batch.inputs.to(device), batch.targets.to(device), batch.predicted};
   if (input_dtype && there.inputs.is_floating_point()) there.inputs = there.inputs.to(*input_dtype);
   return there;
+}
+
+std::string device_name(at::Device device) { return device.is_cpu() ? "cpu" : comm::gpu_identity(device.index()).name; }
+
+namespace {
+
+MemoryUse process_memory() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  std::int64_t pages = 0, resident = 0;
+  std::ifstream("/proc/self/statm") >> pages >> resident;
+  const std::int64_t now = resident * ::sysconf(_SC_PAGESIZE);
+  return {.reserved = now, .peak = std::max(now, std::int64_t{usage.ru_maxrss} * 1024)};  // the kernel's counts lag
+}
+
+}  // namespace
+
+MemoryUse memory_use(at::Device device) {
+  if (device.is_cpu()) return process_memory();
+  using namespace c10::CachingAllocator;
+  const auto stats = at::getDeviceAllocator(device.type())->getDeviceStats(device.index());
+  constexpr auto kAll = static_cast<std::size_t>(StatType::AGGREGATE);
+  return {.allocated = stats.allocated_bytes[kAll].current + comm::allocated_bytes(),
+          .reserved = stats.reserved_bytes[kAll].current + comm::allocated_bytes(),
+          .peak = peak_device_memory(device)};
 }
 
 std::int64_t peak_device_memory(at::Device device) {

@@ -25,6 +25,17 @@ at::Device device_of(const launch::RankPlace& place);
 // changes.
 data::Batch to_device(const data::Batch& batch, at::Device device, std::optional<at::ScalarType> input_dtype);
 
+// What it is called: "cpu", "NVIDIA H100 80GB HBM3".
+std::string device_name(at::Device device);
+
+// Bytes at this moment, and the most so far.
+struct MemoryUse {
+  std::optional<std::int64_t> allocated;  // of tensors and of collectives' memory; not known on a CPU
+  std::int64_t reserved = 0;              // by LibTorch's allocator, and of collectives; on a CPU, of the process
+  std::int64_t peak = 0;                  // of `allocated`; on a CPU, of `reserved`
+};
+MemoryUse memory_use(at::Device device);
+
 // Bytes of tensors that `device` has held at most in this process, and of the memory that collectives work in now; 0
 // for the CPU.
 std::int64_t peak_device_memory(at::Device device);

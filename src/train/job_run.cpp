@@ -117,14 +117,16 @@ void JobRun::open_notes(int number) {
   record.ranks = world_.size();
   journal_.emplace(launch::RunAttempt{directory_, number}, std::move(record));
   requests_.emplace(directory_);
+  metrics_.emplace(launch::RunAttempt{directory_, number}, options_, world_.size());
 }
 
-void JobRun::going_on_from(std::int64_t step, std::int64_t total_steps) {
+void JobRun::going_on_from(std::int64_t step, std::int64_t total_steps, const std::string& device) {
   if (!has_directory()) return;
   on_root(world_, [&]() -> std::string {
     launch::check_progress(launch::read_attempts(directory_), facts_.job.chain, attempt_->number, step,
                            options_.job.max_no_progress);
     journal_->going_on_from(step, total_steps);
+    metrics_->start(device, step, total_steps);
     return "";
   });
 }
@@ -147,6 +149,13 @@ TrainerHooks JobRun::hooks(std::int64_t checkpoint_bytes) {
     if (deadline_) deadline_->checkpoint_took(seconds);
     if (journal_) journal_->saved(report.path, step, deadline_ ? *deadline_->checkpoint_p95() : seconds);
     if (requests_) requests_->saved();
+    if (metrics_) metrics_->checkpoint(step, report.bytes, seconds);
+  };
+  hooks.measured = [this](const launch::StepMetrics& step) {
+    if (metrics_) metrics_->step(step);
+  };
+  hooks.validated = [this](const Progress& now) {
+    if (metrics_) metrics_->validation(now.step, now.test_loss, now.test_accuracy);
   };
   return hooks;
 }

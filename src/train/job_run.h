@@ -13,6 +13,7 @@
 #include "launch/requeue.h"
 #include "launch/run_journal.h"
 #include "launch/stop_signal.h"
+#include "train/metrics_sinks.h"
 #include "train/options.h"
 #include "train/trainer.h"
 
@@ -38,7 +39,8 @@ class JobRun {
   void begin();
   // To be called when the step is known from which the run goes on. Where too many attempts have begun there already,
   // the error has the exit code for no progress.
-  void going_on_from(std::int64_t step, std::int64_t total_steps);
+  // `device`: its name, for the records.
+  void going_on_from(std::int64_t step, std::int64_t total_steps, const std::string& device = "cpu");
   // What ends the loop early, and what is noted of it. `checkpoint_bytes`: for a guess of how long a checkpoint takes,
   // until one was measured. The hooks hold on to this object.
   TrainerHooks hooks(std::int64_t checkpoint_bytes);
@@ -79,6 +81,7 @@ class JobRun {
   // Rank 0's.
   std::optional<checkpoint::Fence> fence_;
   std::optional<launch::RunJournal> journal_;
+  std::optional<MetricsSinks> metrics_;
   std::optional<launch::RequestFiles> requests_;
   std::optional<launch::Deadline> deadline_;
   double fence_checked_ = 0;

@@ -85,6 +85,7 @@ void check_run(const RunOptions& run) {
   check_at_least("--max-steps", run.max_steps, 0);
   check_at_least("--seed", run.seed, 0);
   check_at_least("--log-every", run.log_every, 1);
+  SHOAL_CHECK(run.peak_tflops >= 0, OptionError, "--peak-tflops {} is negative", run.peak_tflops);
   check_at_least("--threads", run.threads, 0);
   SHOAL_CHECK(run.collective_timeout > 0 && run.collective_timeout < 1e7, OptionError,
               "--collective-timeout must be a number of seconds > 0, not {}", run.collective_timeout);
@@ -218,6 +219,8 @@ void complete_and_check(TrainOptions& options) {
   if (options.job.run_dir.empty())
     options.job.run_dir = writes_checkpoints(options) ? options.checkpoint.directory / "run" : kNone;
   check_checkpoint(options);
+  SHOAL_CHECK(!options.run.tensorboard || options.job.run_dir != kNone, OptionError,
+              "--tensorboard writes into the run directory: give a --run-dir");
 }
 
 bool writes_checkpoints(const TrainOptions& options) { return options.checkpoint.directory != kNone; }

@@ -113,6 +113,8 @@ struct RunOptions {
   double collective_timeout = kAMinuteMore;   // seconds
   bool deterministic = false;
   std::filesystem::path trace;  // empty: none
+  bool tensorboard = false;     // event files in the run directory
+  double peak_tflops = 0;       // of a rank's device, for MFU; 0: by its name
   bool print_model = false, dry_run = false, quiet = false;
 };
 

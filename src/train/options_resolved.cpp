@@ -123,6 +123,8 @@ NamedValues run_options(const TrainOptions& o) {
           {"deterministic", on_or_off(o.run.deterministic)},
           {"device", o.run.device},
           {"log-every", text(o.run.log_every)},
+          {"tensorboard", on_or_off(o.run.tensorboard)},
+          {"peak-tflops", text(o.run.peak_tflops)},
           {"trace", path_or_none(o.run.trace)},
           {"collective-timeout", text(o.run.collective_timeout)}};
 }

@@ -11,6 +11,7 @@
 #include "fsdp/fully_shard.h"
 #include "fsdp/sharded_optimizer.h"
 #include "models/registry.h"
+#include "train/rate_facts.h"
 
 namespace shoal::train {
 
@@ -24,7 +25,8 @@ struct TrainParts {
   at::Device device = at::kCPU;                    // of the model; batches are copied to it
   std::optional<at::ScalarType> input_dtype = {};  // what floating inputs are cast to; unset: as the data have them
   models::Metric metric = models::Metric::accuracy;
-  Trace* trace = nullptr;  // null: nobody wants one
+  Trace* trace = nullptr;  // null: steps are not split into their parts, and nothing is recorded
+  RateFacts rates = {};
 };
 
 }  // namespace shoal::train

@@ -1,6 +1,6 @@
 #include "train/progress_log.h"
 
-#include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -11,13 +11,6 @@
 
 namespace shoal::train {
 namespace {
-
-// Bytes of memory that this process has held at most.
-std::int64_t peak_memory() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  return std::int64_t{usage.ru_maxrss} * 1024;
-}
 
 double mebibytes(std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
@@ -31,21 +24,82 @@ std::string epoch_of(std::int64_t epoch, const RunOptions& options) {
                                          : fmt::format("epoch {}/{}", epoch + 1, options.epochs);
 }
 
+// "[#######-----------]  37 %  ", where somebody looks at a terminal.
+std::string bar(std::int64_t step, std::int64_t total) {
+  constexpr std::int64_t kWidth = 18;
+  if (::isatty(STDERR_FILENO) == 0 || total <= 0) return "";
+  const auto full = static_cast<std::size_t>(std::min(step, total) * kWidth / total);
+  return fmt::format("[{}{}] {:3} %  ", std::string(full, '#'), std::string(kWidth - full, '-'), 100 * step / total);
+}
+
+std::string duration(double seconds) {
+  const auto whole = static_cast<std::int64_t>(seconds + 0.5);
+  return fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
+}
+
+std::string memory_text(const launch::StepMetrics& m) {
+  if (!m.allocated) return fmt::format("  memory {:.0f} MiB, peak {:.0f}", mebibytes(*m.reserved), mebibytes(m.peak));
+  return fmt::format("  memory {:.0f} MiB, reserved {:.0f}, peak {:.0f}", mebibytes(*m.allocated),
+                     mebibytes(*m.reserved), mebibytes(m.peak));
+}
+
+std::string split_text(const launch::StepMetrics& m) {
+  const std::string step = fmt::format("  {:.1f} ms a step", m.step_ms);
+  if (!m.split) return step;
+  return step + fmt::format(" (compute {:.1f}, exposed {:.1f}, optimizer {:.1f}, data {:.1f}, host {:.1f})",
+                            m.split->compute, m.split->exposed, m.split->optimizer, m.split->data, m.split->host);
+}
+
 }  // namespace
 
-void ProgressLog::step(const Progress& after, std::int64_t epoch, const StepResult& result, double seconds) {
+ProgressLog::ProgressLog(const RunOptions& options, const RateFacts& facts, int ranks, std::int64_t total_steps)
+    : options_(options), facts_(facts), ranks_(ranks), total_steps_(total_steps) {}
+
+std::optional<launch::StepMetrics> ProgressLog::step(const Progress& after, std::int64_t epoch,
+                                                     const StepResult& result, double seconds, double learning_rate,
+                                                     at::Device device, const std::optional<launch::StepSplit>& split) {
   samples_ += result.samples, epoch_samples_ += result.samples;
   seconds_ += seconds, epoch_seconds_ += seconds;
-  ++epoch_steps_;
+  ++steps_, ++epoch_steps_;
   if (result.overflowed)
     log::warning("step {}: the gradients overflowed in fp16; the step was left out and the loss scale halved",
                  after.step);
-  if (after.step % options_.log_every != 0) return;
-  const std::string norm = result.grad_norm > 0 ? fmt::format("  gradient norm {:.4f}", result.grad_norm) : "";
-  log::info("step {}  {}  loss {:.6f}{}  {} samples/s", after.step, epoch_of(epoch, options_), result.mean_loss(), norm,
-            rate_text(rate(samples_, seconds_)));
-  samples_ = 0;
+  if (!tells(after.step)) return std::nullopt;
+  const MemoryUse memory = memory_use(device);
+  launch::StepMetrics metrics{.step = after.step,
+                              .epoch = epoch,
+                              .loss = result.mean_loss(),
+                              .learning_rate = learning_rate,
+                              .grad_norm = result.grad_norm,
+                              .samples_per_second = rate(samples_, seconds_),
+                              .step_ms = 1e3 * seconds_ / static_cast<double>(steps_),
+                              .split = split,
+                              .allocated = memory.allocated,
+                              .reserved = memory.reserved,
+                              .peak = memory.peak};
+  if (facts_.tokens_a_sample > 0)
+    metrics.tokens_per_second = metrics.samples_per_second * static_cast<double>(facts_.tokens_a_sample);
+  if (facts_.flops_a_sample > 0 && facts_.peak_flops > 0)
+    metrics.mfu = metrics.samples_per_second * facts_.flops_a_sample / (ranks_ * facts_.peak_flops);
+  if (total_steps_ >= after.step)
+    metrics.seconds_left = static_cast<double>(total_steps_ - after.step) * metrics.step_ms / 1e3;
+  log::info("{}", line(metrics, epoch));
+  samples_ = steps_ = 0;
   seconds_ = 0;
+  return metrics;
+}
+
+std::string ProgressLog::line(const launch::StepMetrics& m, std::int64_t epoch) const {
+  std::string text = fmt::format("{}step {}  {}  loss {:.6f}  lr {:.3g}", bar(m.step, total_steps_), m.step,
+                                 epoch_of(epoch, options_), m.loss, m.learning_rate);
+  if (m.grad_norm) text += fmt::format("  gradient norm {:.4f}", *m.grad_norm);
+  text += fmt::format("  {} samples/s", rate_text(m.samples_per_second));
+  if (ranks_ > 1) text += fmt::format(" ({} a rank)", rate_text(m.samples_per_second / ranks_));
+  if (m.tokens_per_second) text += fmt::format("  {:.0f} tok/s", *m.tokens_per_second);
+  if (m.mfu) text += fmt::format("  MFU {:.1f} %", 100 * *m.mfu);
+  text += split_text(m) + memory_text(m);
+  if (m.seconds_left) text += "  left " + duration(*m.seconds_left);
+  return text;
 }
 
 void ProgressLog::epoch(const Progress& after, std::int64_t epoch) {
@@ -69,7 +123,7 @@ void ProgressLog::evaluation(const models::EvalSum& sum, models::Metric metric) 
 }
 
 void ProgressLog::summary(comm::ProcessGroup& world, at::Device device) const {
-  const std::int64_t mine = peak_memory();
+  const std::int64_t mine = memory_use(at::kCPU).peak;
   std::vector<std::int64_t> all(static_cast<std::size_t>(world.size()));
   world.all_gather(&mine, all.data(), 1, DType::int64)->wait();
   const auto [least, most] = std::minmax_element(all.begin(), all.end());

@@ -4,12 +4,15 @@
 #include <c10/core/Device.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "comm/process_group.h"
 #include "core/timer.h"
+#include "launch/metrics.h"
 #include "models/model.h"
 #include "train/options.h"
+#include "train/rate_facts.h"
 #include "train/step_runner.h"
 #include "train/training_state.h"
 
@@ -17,10 +20,15 @@ namespace shoal::train {
 
 class ProgressLog {
  public:
-  explicit ProgressLog(const RunOptions& options) : options_(options) {}
+  ProgressLog(const RunOptions& options, const RateFacts& facts, int ranks, std::int64_t total_steps);
 
-  // `seconds`: of this step. A line every --log-every steps, with the rate since the last one.
-  void step(const Progress& after, std::int64_t epoch, const StepResult& result, double seconds);
+  // Whether step() will tell of step `step`, which counts from 1.
+  bool tells(std::int64_t step) const { return step % options_.log_every == 0; }
+  // `seconds`: of this step. Every --log-every steps a line, with rates since the last one, and the numbers of it.
+  // `split`: of a step since then.
+  std::optional<launch::StepMetrics> step(const Progress& after, std::int64_t epoch, const StepResult& result,
+                                          double seconds, double learning_rate, at::Device device,
+                                          const std::optional<launch::StepSplit>& split);
   // `epoch` counts from 0.
   void epoch(const Progress& after, std::int64_t epoch);
   void evaluation(const models::EvalSum& sum, models::Metric metric) const;
@@ -28,9 +36,14 @@ class ProgressLog {
   void summary(comm::ProcessGroup& world, at::Device device) const;
 
  private:
+  std::string line(const launch::StepMetrics& metrics, std::int64_t epoch) const;
+
   RunOptions options_;
+  RateFacts facts_;
+  int ranks_;
+  std::int64_t total_steps_;
   Timer run_;
-  std::int64_t samples_ = 0, epoch_samples_ = 0, epoch_steps_ = 0;
+  std::int64_t samples_ = 0, steps_ = 0, epoch_samples_ = 0, epoch_steps_ = 0;
   double seconds_ = 0, epoch_seconds_ = 0;
 };
 

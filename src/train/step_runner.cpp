@@ -8,6 +8,7 @@
 
 #include "comm/process_group.h"
 #include "core/activity.h"
+#include "core/timer.h"
 #include "train/agreement.h"
 #include "train/device.h"
 #include "train/random_seed.h"
@@ -62,17 +63,21 @@ StepRunner::StepRunner(TrainParts parts, BatchPlan plan, const StepOptions& opti
 }
 
 StepResult StepRunner::run(data::Sampler& sampler, const std::function<data::Batch()>& next_batch, std::int64_t epoch,
-                           Range places, std::int64_t step, double lr, const std::function<Asks()>& asks) {
+                           Range places, std::int64_t step, double lr, const std::function<Asks()>& asks,
+                           bool with_norm) {
   const std::vector<MicroStep> micro_steps = plan_.rank_steps(places, parts_.world.rank());
   LocalSums local;
   std::int64_t sample_tokens = 0;
+  double data_seconds = 0;
   parts_.model.set_training(true);
   activity::begin_step(step + 1);
   for (const MicroStep& micro : micro_steps) {
     activity::begin_micro_step(&micro - micro_steps.data());
     activity::enter(activity::Operation::data);
+    const Timer waiting;
     const data::Batch batch = to_model(next_batch());
     sample_tokens = tokens_a_sample(batch);
+    data_seconds += waiting.seconds();
     at::manual_seed(micro_step_seed(options_.seed, step, micro.number, micro.seed_rank));
     const bool last = &micro == &micro_steps.back();
     parts_.sharded.set_requires_gradient_sync(options_.accumulate_mode != AccumulateMode::keep || last);
@@ -85,17 +90,18 @@ StepResult StepRunner::run(data::Sampler& sampler, const std::function<data::Bat
   StepResult result = sum_over_ranks(parts_.world, local, asks ? asks() : Asks());
   result.samples = places.count;
   result.tokens = places.count * sample_tokens;
+  result.data_seconds = data_seconds;
   check_finite(result, local.losses, sampler, epoch, places, step);
-  take_step(result, step, lr);
+  take_step(result, step, lr, with_norm);
   return result;
 }
 
-void StepRunner::take_step(StepResult& result, std::int64_t step, double lr) {
+void StepRunner::take_step(StepResult& result, std::int64_t step, double lr, bool with_norm) {
   activity::enter(activity::Operation::optimizer);
   // A batch without a single target (masked LM may draw one) has nothing to teach; its gradients are zeros.
   double grad_scale = 1.0 / static_cast<double>(std::max<std::int64_t>(result.count, 1)) / loss_factor_;
-  if (options_.clip_grad_norm > 0 || scaler_) result.grad_norm = parts_.sharded.grad_norm(grad_scale);
-  const bool finite = std::isfinite(result.grad_norm);
+  if (options_.clip_grad_norm > 0 || scaler_ || with_norm) result.grad_norm = parts_.sharded.grad_norm(grad_scale);
+  const bool finite = std::isfinite(result.grad_norm.value_or(0));
   if (scaler_ && !scaler_->update(finite)) {
     parts_.sharded.zero_grad();
     result.overflowed = true;
@@ -108,7 +114,7 @@ void StepRunner::take_step(StepResult& result, std::int64_t step, double lr) {
                                   "fp32 or bf16",
                                   step + 1, result.mean_loss()));
   // torch.nn.utils.clip_grad_norm_'s own formula.
-  if (options_.clip_grad_norm > 0) grad_scale *= std::min(1.0, options_.clip_grad_norm / (result.grad_norm + 1e-6));
+  if (options_.clip_grad_norm > 0) grad_scale *= std::min(1.0, options_.clip_grad_norm / (*result.grad_norm + 1e-6));
   if (options_.before_update) options_.before_update();
   parts_.optimizer.step(lr, grad_scale);
 }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,10 +20,11 @@ struct StepResult {
   double loss_sum = 0;     // over all samples of the step, of all ranks
   std::int64_t count = 0;  // what the loss is a mean over, of all ranks: samples, or tokens
   std::int64_t samples = 0;
-  std::int64_t tokens = 0;  // in these samples; 0 where they are not of tokens
-  double grad_norm = 0;     // before clipping; 0 where nothing asked for it
-  Asks asked;               // of any rank
-  bool overflowed = false;  // fp16 gradients: the step was left out, and the loss scale lowered
+  std::int64_t tokens = 0;          // in these samples; 0 where they are not of tokens
+  std::optional<double> grad_norm;  // before clipping; nothing where nobody asked for it
+  double data_seconds = 0;          // in which the host waited for batches and brought them to the device
+  Asks asked;                       // of any rank
+  bool overflowed = false;          // fp16 gradients: the step was left out, and the loss scale lowered
   double mean_loss() const { return loss_sum / static_cast<double>(count); }
 };
 
@@ -40,10 +42,12 @@ class StepRunner {
 
   // Collective over the world. Trains on the samples at `places` of the epoch's order, whose micro-batches of this rank
   // `next_batch` gives one after the other. `step` counts the steps before this one. `asks`: what this rank was
-  // asked, when the gradients are there; all ranks learn of it here, without a message of its own. It may be empty. A
-  // loss that is not finite is an AgreedError that says where it came from, and the step is not taken.
+  // asked, when the gradients are there; all ranks learn of it here, without a message of its own. It may be empty.
+  // `with_norm`: the gradient's norm is computed though nothing is clipped. A loss that is not finite is an AgreedError
+  // that says where it came from, and the step is not taken.
   StepResult run(data::Sampler& sampler, const std::function<data::Batch()>& next_batch, std::int64_t epoch,
-                 Range places, std::int64_t step, double lr, const std::function<Asks()>& asks = {});
+                 Range places, std::int64_t step, double lr, const std::function<Asks()>& asks = {},
+                 bool with_norm = false);
 
   // Null without loss scaling.
   LossScaler* loss_scaler() const { return scaler_.get(); }
@@ -54,7 +58,7 @@ class StepRunner {
   void check_finite(const StepResult& result, const std::vector<double>& losses, data::Sampler& sampler,
                     std::int64_t epoch, Range places, std::int64_t step);
   std::string find_nonfinite(data::Sampler& sampler, std::int64_t epoch, const MicroStep& micro, std::int64_t step);
-  void take_step(StepResult& result, std::int64_t step, double lr);
+  void take_step(StepResult& result, std::int64_t step, double lr, bool with_norm);
 
   TrainParts parts_;
   BatchPlan plan_;

@@ -1,12 +1,14 @@
 #include "train/trainer.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "checkpoint/catalog.h"
 #include "core/check.h"
 #include "core/logging.h"
 #include "core/timer.h"
 #include "core/trace.h"
+#include "core/trace_summary.h"
 #include "train/agreement.h"
 #include "train/evaluation.h"
 
@@ -36,7 +38,7 @@ Trainer::Trainer(const TrainParts& parts, const TrainOptions& options, const Bat
       total_steps_(total_steps(options, plan, parts.train_data.size())),
       data_{parts.train_data.size(), parts.train_data.fingerprint()},
       runner_(parts, plan, step_options(options, [this] { await_copies(); })),
-      log_(options.run) {}
+      log_(options.run, parts.rates, parts.world.size(), total_steps_) {}
 
 Outcome Trainer::run() {
   if (finished())
@@ -72,7 +74,7 @@ bool Trainer::finished() const {
 
 StepResult Trainer::step() {
   const Timer timer;
-  if (parts_.trace != nullptr) parts_.trace->begin_step(progress_.step + 1);
+  if (parts_.trace != nullptr) parts_.trace->begin_step(progress_.step + 1, log_.tells(progress_.step + 2));
   const data::SamplePosition at = progress_.position;
   const Range places = sampler_.step_range(at, plan_.global_batch);
   const auto asks = [this] {
@@ -80,8 +82,10 @@ StepResult Trainer::step() {
     mine.writing = checkpointer_ != nullptr && !checkpointer_->save_idle();
     return mine;
   };
+  const double lr = learning_rate(at.epoch);
   const StepResult result = runner_.run(
-      sampler_, [this] { return feed_->next(); }, at.epoch, places, progress_.step, learning_rate(at.epoch), asks);
+      sampler_, [this] { return feed_->next(); }, at.epoch, places, progress_.step, lr, asks,
+      log_.tells(progress_.step + 1));
   if (parts_.trace != nullptr) parts_.trace->end_step();
   ++progress_.step;
   progress_.optimizer_steps = parts_.optimizer.steps();
@@ -91,10 +95,33 @@ StepResult Trainer::step() {
   progress_.epoch_loss_sum += result.loss_sum;
   progress_.epoch_count += result.count;
   const double seconds = timer.seconds();
-  log_.step(progress_, at.epoch, result, seconds);
+  tell(result, at.epoch, seconds, lr);
   if (hooks_.stepped) hooks_.stepped(progress_, result, seconds);
   if (epoch_ended()) end_epoch(at.epoch);
   return result;
+}
+
+// The step before the one that a line tells of is recorded: now that this one's loss is there, all that the device did
+// for that is past, so that asking for it waits for nothing.
+void Trainer::tell(const StepResult& result, std::int64_t epoch, double seconds, double learning_rate) {
+  const auto split = log_.tells(progress_.step) ? take_split() : std::nullopt;
+  const auto metrics = log_.step(progress_, epoch, result, seconds, learning_rate, parts_.device, split);
+  if (metrics && hooks_.measured) hooks_.measured(*metrics);
+  if (parts_.trace == nullptr || !log_.tells(progress_.step + 1)) return;
+  recorded_ = launch::StepSplit{.step = progress_.step, .step_ms = 1e3 * seconds, .data = 1e3 * result.data_seconds};
+}
+
+std::optional<launch::StepSplit> Trainer::take_split() {
+  if (!recorded_) return std::nullopt;
+  launch::StepSplit split = *std::exchange(recorded_, std::nullopt);
+  const std::vector<StepTimes> times = step_times(parts_.trace->take(split.step));
+  if (times.empty()) return std::nullopt;
+  constexpr double kMicrosecondsAMillisecond = 1000;
+  split.compute = (times[0].compute - times[0].optimizer) / kMicrosecondsAMillisecond;
+  split.exposed = times[0].exposed / kMicrosecondsAMillisecond;
+  split.optimizer = times[0].optimizer / kMicrosecondsAMillisecond;
+  split.host = std::max(0.0, split.step_ms - split.compute - split.exposed - split.optimizer - split.data);
+  return split;
 }
 
 // What comes between the step at hand and the next one.
@@ -133,6 +160,7 @@ void Trainer::validate() {
   progress_.test_loss = sum.loss_sum / count;
   progress_.best_test_accuracy = std::max(progress_.best_test_accuracy, progress_.test_accuracy);
   validation_seconds_ = timer.seconds();
+  if (hooks_.validated) hooks_.validated(progress_);
 }
 
 StateDict Trainer::state(fsdp::StateMemory memory) {

@@ -27,6 +27,9 @@ struct TrainerHooks {
   std::function<Asks(launch::Ahead)> asks;
   std::function<void(const Progress&, const StepResult&, double seconds)> stepped;
   std::function<void(const checkpoint::SaveReport&, std::int64_t step, double seconds)> saved;
+  // The numbers of a step with a line of progress; `attempt`, `time` and `ranks` are the hook's to fill in.
+  std::function<void(const launch::StepMetrics&)> measured;
+  std::function<void(const Progress&)> validated;
 };
 
 class Trainer {
@@ -57,6 +60,8 @@ class Trainer {
   bool finished() const;
   bool epoch_ended() const { return progress_.step > 0 && progress_.position.consumed == 0; }
   StepResult step();
+  void tell(const StepResult& result, std::int64_t epoch, double seconds, double learning_rate);
+  std::optional<launch::StepSplit> take_split();
   launch::Ahead ahead() const;
   void end_epoch(std::int64_t epoch);
   void validate();
@@ -87,8 +92,9 @@ class Trainer {
   ProgressLog log_;
   Progress progress_;
   Asks stopped_by_;
-  double validation_seconds_ = 0;  // of the last one
-  std::int64_t saved_step_ = -1;   // of the last save that was started
+  std::optional<launch::StepSplit> recorded_;  // the last step that was recorded; its parts but for data are to come
+  double validation_seconds_ = 0;              // of the last one
+  std::int64_t saved_step_ = -1;               // of the last save that was started
   std::filesystem::path last_checkpoint_;
 };
 

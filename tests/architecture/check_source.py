@@ -14,7 +14,7 @@ LEVELS = [
     ["core"],
     ["shard", "launch", "hdf5", "formats", "kernels", "configs"],
     ["comm", "optim"],
-    ["fsdp", "checkpoint", "preflight", "fused", "models", "data"],
+    ["fsdp", "checkpoint", "preflight", "report", "fused", "models", "data"],
     ["train"],
     ["apps"],
 ]

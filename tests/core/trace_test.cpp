@@ -83,6 +83,24 @@ TEST(TraceTest, WhatIsHeardOfLateBelongsToTheStepThatBeganBeforeIt) {
   EXPECT_EQ(steps, (std::map<std::string, std::int64_t>{{"of step 1", 1}, {"of step 2", 2}}));
 }
 
+TEST(TraceTest, AStepThatIsTakenIsForgottenUnlessItWasWantedAnyway) {
+  Trace trace(2, 2);
+  for (int step = 1; step <= 3; ++step) {
+    trace.begin_step(step, /*also=*/true);
+    trace.add(Lane::compute, "work", 100 * step, 100 * step + 50);
+  }
+  trace.end_step();
+  trace.add_late(Lane::all_gather, "of step 3", 310, 320);
+  EXPECT_EQ(trace.take(3).size(), 3u);  // with the step itself
+  EXPECT_EQ(trace.take(2).size(), 2u);
+  EXPECT_EQ(trace.take(3).size(), 0u);
+  EXPECT_EQ(trace.take(2).size(), 2u);
+  trace.add_late(Lane::all_gather, "of step 3, later", 330, 340);  // not of step 2, though that is the last one kept
+  EXPECT_EQ(trace.take(2).size(), 2u);
+  EXPECT_EQ(trace.take(1).size(), 2u);
+  EXPECT_EQ(trace.spans().size(), 2u);
+}
+
 TEST(TraceSummaryTest, CollectivesAreExposedWhereNothingIsComputed) {
   const std::vector<Trace::Span> spans{
       {Lane::host, "step 7", 7, 0, 1000},          {Lane::compute, "a", 7, 100, 200},
@@ -97,6 +115,7 @@ TEST(TraceSummaryTest, CollectivesAreExposedWhereNothingIsComputed) {
   EXPECT_EQ(times[0].step, 7);
   EXPECT_DOUBLE_EQ(times[0].length, 310);  // 100 … 410
   EXPECT_DOUBLE_EQ(times[0].compute, 100 + 50 + 10);
+  EXPECT_DOUBLE_EQ(times[0].optimizer, 10);
   EXPECT_DOUBLE_EQ(times[0].collectives, 150 + 115);  // 110 … 260, 290 … 405
   EXPECT_DOUBLE_EQ(times[0].exposed, 50 + 100);       // 200 … 250, 300 … 400
   EXPECT_DOUBLE_EQ(times[1].exposed, 30);

@@ -8,10 +8,10 @@
 #include <thread>
 
 #include "fsdp/harness.h"
-#include "fsdp/in_parallel.h"
 #include "fsdp/micro_steps.h"
 #include "fsdp/offload_worker.h"
 #include "fsdp/runtime.h"
+#include "optim/in_parallel.h"
 #include "support/on_ranks.h"
 
 namespace shoal::testing {
@@ -165,12 +165,12 @@ TEST(OffloadWorker, ThrowsWhatAJobThrewAndDoesNoMore) {
 TEST(InParallel, CoversARangeOnceAndLetsExceptionsOut) {
   for (const std::int64_t count : {0, 1, 7, 1000}) {
     std::vector<std::atomic<int>> times(static_cast<std::size_t>(count));
-    fsdp::in_parallel(count, 3, [&](std::int64_t begin, std::int64_t end) {
+    optim::in_parallel(count, 3, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) ++times[static_cast<std::size_t>(i)];
     });
     for (const auto& t : times) EXPECT_EQ(t, 1);
   }
-  EXPECT_THROW(fsdp::in_parallel(10, 1, [](std::int64_t, std::int64_t) { throw std::runtime_error("no"); }),
+  EXPECT_THROW(optim::in_parallel(10, 1, [](std::int64_t, std::int64_t) { throw std::runtime_error("no"); }),
                std::runtime_error);
 }
 

@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "fsdp/recompute_models.h"
 #include "fsdp/runtime.h"
+#include "support/live_bytes.h"
 #include "support/on_ranks.h"
 
 namespace shoal::testing {
@@ -111,15 +112,6 @@ TEST(SavedOffload, SeveralPassesInOneRun) {
     EXPECT_EQ(norms[0], norms[1]);
   });
 }
-
-// Bytes of CPU tensors alive on this thread, as LibTorch's allocator reports them.
-class LiveBytes : public c10::MemoryReportingInfoBase {
- public:
-  void reportMemoryUsage(void*, std::int64_t size, std::size_t, std::size_t, c10::Device) override { live += size; }
-  void reportOutOfMemory(std::int64_t, std::size_t, std::size_t, c10::Device) override {}
-  bool memoryProfilingEnabled() const override { return true; }
-  std::int64_t live = 0;
-};
 
 constexpr std::int64_t kRows = 20'000, kRow = kRows * 8;
 

@@ -159,7 +159,7 @@ TEST(Schedule, BackwardGathersFromTheSmallerGroup) {
     std::int64_t regathered = 0;  // blocks.2 stays whole at the turn
     for (const auto& unit : all->sharded->runtime().units())
       for (const auto& flat : unit->flats())
-        if (unit->name() == "blocks.0" || unit->name() == "blocks.1") regathered += flat->whole_bytes();
+        if (unit->name() == "blocks.0" || unit->name() == "blocks.1") regathered += flat->sizes().whole;
     EXPECT_EQ(two->traffic["all_gather"].calls, all->traffic["all_gather"].calls);
     EXPECT_EQ(two->traffic["all_gather"].bytes - all->traffic["all_gather"].bytes, regathered / 2 - regathered / 4);
     expect_same_bits(whole_gradients(world, *all->sharded), whole_gradients(world, *two->sharded));

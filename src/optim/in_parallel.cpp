@@ -1,11 +1,11 @@
-#include "fsdp/in_parallel.h"
+#include "optim/in_parallel.h"
 
 #include <ATen/TensorIterator.h>
 #include <ATen/ops/empty.h>
 
 #include "core/check.h"
 
-namespace shoal::fsdp {
+namespace shoal::optim {
 
 // at::parallel_for is a template that has threads only where it is compiled with LibTorch's own OpenMP. The iterator
 // is how LibTorch's element-wise operators, which are, share their work: over an array of `count` bytes that nobody
@@ -23,4 +23,4 @@ void in_parallel(std::int64_t count, std::int64_t grain,
   iterator.for_each(call, grain);
 }
 
-}  // namespace shoal::fsdp
+}  // namespace shoal::optim

@@ -1,0 +1,32 @@
+#include "fsdp/step_traffic.h"
+
+namespace shoal::fsdp {
+namespace {
+
+std::int64_t others_part(std::int64_t bytes, int ranks) { return ranks > 0 ? bytes / ranks * (ranks - 1) : 0; }
+
+// Of a unit, once.
+std::int64_t gather(const UnitSizes& unit, int ranks) {
+  std::int64_t bytes = 0;
+  for (const FlatSizes& flat : unit.flats) bytes += others_part(flat.whole, ranks);
+  return bytes;
+}
+
+}  // namespace
+
+StepTraffic step_traffic(const std::vector<UnitSizes>& units, const MeshShape& mesh, const FullyShardOptions& options,
+                         std::int64_t micro_steps, bool keep_gradients) {
+  StepTraffic traffic;
+  for (const UnitSizes& unit : units) {
+    traffic.gathered += micro_steps * gather(unit, mesh.shard);
+    const bool stays = unit.is_root() || &unit == &units.back() || !options.reshard_after_forward;
+    if (!stays) traffic.gathered += micro_steps * gather(unit, mesh.regather > 0 ? mesh.regather : mesh.shard);
+    for (const FlatSizes& flat : unit.flats) {
+      traffic.reduced += (keep_gradients ? 1 : micro_steps) * others_part(flat.sent, mesh.shard);
+      if (flat.trained) traffic.replicated += 2 * others_part(flat.master, mesh.replicate);
+    }
+  }
+  return traffic;
+}
+
+}  // namespace shoal::fsdp

@@ -1,0 +1,25 @@
+// What a rank sends through its groups in a step, by the order in which the engine uses its units.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "fsdp/unit_sizes.h"
+
+namespace shoal::fsdp {
+
+// Bytes that one rank sends in a step (and receives: all of these are symmetric): N - 1 parts of N for a gather or a
+// reduction among N ranks, twice that for an all-reduce.
+struct StepTraffic {
+  std::int64_t gathered = 0;    // parameters, in forward and again in backward
+  std::int64_t reduced = 0;     // gradients within the shard group
+  std::int64_t replicated = 0;  // gradients between replicas
+  std::int64_t total() const { return gathered + reduced + replicated; }
+};
+
+// With `micro_steps` a step, of which each reduces gradients, or with `keep_gradients` the last alone. Assumes that
+// each unit is used once a pass, and that the last one of forward stays for backward.
+StepTraffic step_traffic(const std::vector<UnitSizes>& units, const MeshShape& mesh, const FullyShardOptions& options,
+                         std::int64_t micro_steps, bool keep_gradients);
+
+}  // namespace shoal::fsdp
