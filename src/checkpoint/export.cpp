@@ -4,6 +4,7 @@
 
 #include "checkpoint/catalog.h"
 #include "checkpoint/export_parts.h"
+#include "checkpoint/hf_config.h"
 #include "core/check.h"
 #include "core/hash.h"
 #include "core/timer.h"
@@ -50,10 +51,18 @@ Export::Export(ExportOptions options) : options_(std::move(options)), source_(re
   memory_ = needed_memory();
 }
 
+// Of a whole model under its own names.
+std::string Export::config() const {
+  const ExportSelection& selection = options_.selection;
+  if (!selection.select.empty() || !selection.rename.empty()) return "";
+  return hf_config(source_.manifest).value_or("");
+}
+
 ExportLayout Export::lay_out() const {
   switch (options_.format) {
     case ExportFormat::hdf5: return lay_out_hdf5(options_.output, source_.manifest, source_.plan);
-    case ExportFormat::safetensors: return lay_out_safetensors(options_.output, source_.plan, options_.shard_bytes);
+    case ExportFormat::safetensors:
+      return lay_out_safetensors(options_.output, source_.plan, options_.shard_bytes, config());
     case ExportFormat::torch: break;
   }
   return lay_out_torch(options_.output, source_.manifest, source_.plan, options_.selection.with_optimizer);

@@ -65,6 +65,7 @@ class Export {
 
  private:
   ExportLayout lay_out() const;
+  std::string config() const;
   void check_output() const;
   ExportMemory needed_memory() const;
   std::uint64_t fingerprint() const;

@@ -47,7 +47,9 @@ ExportLayout lay_out_hdf5(const std::filesystem::path& output, const Manifest& m
 // of the same optimizer takes), "step" and "training_state".
 ExportLayout lay_out_torch(const std::filesystem::path& output, const Manifest& manifest, const ExportPlan& plan,
                            bool with_optimizer);
-// `most_bytes`: of a file's tensors, in a folder `output`; 0: one file `output`.
-ExportLayout lay_out_safetensors(const std::filesystem::path& output, const ExportPlan& plan, std::int64_t most_bytes);
+// `most_bytes`: of a file's tensors, in a folder `output`; 0: one file `output`. `config`: what is to be config.json in
+// that folder; empty: none.
+ExportLayout lay_out_safetensors(const std::filesystem::path& output, const ExportPlan& plan, std::int64_t most_bytes,
+                                 const std::string& config);
 
 }  // namespace shoal::checkpoint

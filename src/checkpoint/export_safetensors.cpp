@@ -60,7 +60,8 @@ std::string index_text(const ExportPlan& plan, const std::vector<Tensors>& files
 
 }  // namespace
 
-ExportLayout lay_out_safetensors(const std::filesystem::path& output, const ExportPlan& plan, std::int64_t most_bytes) {
+ExportLayout lay_out_safetensors(const std::filesystem::path& output, const ExportPlan& plan, std::int64_t most_bytes,
+                                 const std::string& config) {
   ExportLayout layout;
   layout.places.resize(plan.tensors.size());
   std::vector<ExportRecord> records;
@@ -75,11 +76,13 @@ ExportLayout lay_out_safetensors(const std::filesystem::path& output, const Expo
     layout.files.push_back(
         {most_bytes > 0 ? output / file_name(file, files.size()) : output, static_cast<std::int64_t>(made.bytes)});
   }
-  if (files.size() > 1) {  // last, so that whoever finds it finds the others
-    records.push_back({{files.size(), 0}, index_text(plan, files)});
-    layout.files.push_back(
-        {output / "model.safetensors.index.json", static_cast<std::int64_t>(records.back().bytes.size())});
-  }
+  const auto add_text = [&](const char* name, std::string text) {
+    layout.files.push_back({output / name, static_cast<std::int64_t>(text.size())});
+    records.push_back({{layout.files.size() - 1, 0}, std::move(text)});
+  };
+  if (most_bytes > 0 && !config.empty()) add_text("config.json", config);
+  // Last, so that whoever finds it finds the others.
+  if (files.size() > 1) add_text("model.safetensors.index.json", index_text(plan, files));
   layout.records = [records = std::move(records)](const std::vector<WrittenPart>&) { return records; };
   return layout;
 }

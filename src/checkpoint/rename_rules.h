@@ -16,6 +16,8 @@ class RenameRules {
   // OptionError with FILE:LINE for what is no rule.
   static RenameRules read(const std::filesystem::path& file);
 
+  bool empty() const { return rules_.empty(); }
+
   // The name itself where no rule takes it. OptionError that names the rules where two give it different names, or one
   // gives it an empty one, and for names of more than 5000 characters.
   std::string apply(const std::string& name) const;

@@ -1,7 +1,7 @@
 """Checkpoints of the built-in GPT-2, Llama and BERT become folders that transformers loads, and the models that it makes
 of them are those of the options that shoal was given: no name missing or left over, equal logits.
 
-hf_folder_test.py SHOAL HF_CONFIG_PROGRAM TEXT.gz
+hf_folder_test.py SHOAL TEXT.gz
 """
 import gzip
 import pathlib
@@ -20,7 +20,7 @@ except ImportError as error:
 sys.dont_write_bytecode = True  # the source folder stays as it is
 import transformers_logits_test as models
 
-SHOAL = PROGRAM = TEXT = None
+SHOAL = TEXT = None
 CASES = {
     "gpt2": lambda: models.gpt2(2, 4, 48, 256, inner=100),
     "gpt2, untied": lambda: models.gpt2(1, 2, 32, 256, inner=40, tied=False),
@@ -46,10 +46,9 @@ class Folders(unittest.TestCase):
              "bytes", "--sequence-length", 32, "--global-batch-size", 4, "--max-steps", 1, "--threads", 1,
              "--checkpoint-dir", scratch / "checkpoints")
         folder = scratch / "folder"
-        folder.mkdir()
-        call(SHOAL, "ckpt", "consolidate", scratch / "checkpoints", "--output", folder / "model.pt")
-        (folder / "model.pt").rename(folder / "pytorch_model.bin")
-        (folder / "config.json").write_text(call(PROGRAM, scratch / "checkpoints"))
+        call(SHOAL, "ckpt", "export", scratch / "checkpoints", "--output", folder, "--format", "safetensors",
+             "--max-shard-size", "100KB")
+        call(SHOAL, "ckpt", "export", scratch / "checkpoints", "--output", scratch / "model.pt")
         return folder
 
     def test_logits(self):
@@ -61,12 +60,12 @@ class Folders(unittest.TestCase):
                 folder = self.folder_of(scratch, name, options)
                 loaded, info = type(ours).from_pretrained(folder, output_loading_info=True)
                 self.assertEqual((len(info["missing_keys"]), len(info["unexpected_keys"])), (0, 0), info)
-                ours.load_state_dict(torch.load(folder / "pytorch_model.bin", weights_only=True))
+                ours.load_state_dict(torch.load(scratch / "model.pt", weights_only=True))
                 inputs = torch.randint(256, (2, 32))
                 with torch.no_grad():
                     self.assertTrue(torch.equal(loaded.eval()(inputs).logits, ours.eval()(inputs).logits))
 
 
 if __name__ == "__main__":
-    SHOAL, PROGRAM, TEXT = sys.argv[1], sys.argv[2], pathlib.Path(sys.argv[3])
+    SHOAL, TEXT = sys.argv[1], pathlib.Path(sys.argv[2])
     unittest.main(argv=sys.argv[:1])
