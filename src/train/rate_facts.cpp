@@ -7,14 +7,14 @@ namespace shoal::train {
 namespace {
 
 struct Peak {
-  std::string_view device;  // part of the name that CUDA tells; the first that fits counts
+  std::string_view device;    // part of the name that CUDA tells; the first that fits counts
   double sixteen_bits, fp32;  // TFLOP/s, dense, of the makers' data sheets
 };
 constexpr std::array kPeaks{
-    Peak{"B200", 2250, 75},       Peak{"GH200", 989, 67},   Peak{"H200 NVL", 836, 60}, Peak{"H200", 989, 67},
-    Peak{"H100 PCIe", 756, 51},   Peak{"H100 NVL", 835, 60}, Peak{"H100", 989, 67},     Peak{"A100", 312, 19.5},
-    Peak{"A40", 149.7, 37.4},     Peak{"A30", 165, 10.3},   Peak{"L40S", 362, 91.6},   Peak{"L40", 181, 90.5},
-    Peak{"L4", 121, 30.3},        Peak{"V100", 125, 15.7},
+    Peak{"B200", 2250, 75},     Peak{"GH200", 989, 67},    Peak{"H200 NVL", 836, 60}, Peak{"H200", 989, 67},
+    Peak{"H100 PCIe", 756, 51}, Peak{"H100 NVL", 835, 60}, Peak{"H100", 989, 67},     Peak{"A100", 312, 19.5},
+    Peak{"A40", 149.7, 37.4},   Peak{"A30", 165, 10.3},    Peak{"L40S", 362, 91.6},   Peak{"L40", 181, 90.5},
+    Peak{"L4", 121, 30.3},      Peak{"V100", 125, 15.7},
 };
 
 }  // namespace

@@ -51,15 +51,19 @@ TEST(Equality, EveryStrategyAndPolicyOnEveryModel) {
   }
 }
 
-TEST(Equality, EveryMeshOfFourRanks) {
+// replicate x shard: ranks x 1, …, 1 x ranks.
+void check_every_mesh_of(int ranks) {
   const Job job{.make = make_mlp};
   const TrainResult plain = train_plain(job);
-  on_ranks(4, [&](comm::ProcessGroup& world) {
-    for (const int shard : {1, 2, 4})
+  on_ranks(ranks, [&](comm::ProcessGroup& world) {
+    for (int shard = 1; shard <= ranks; shard *= 2)
       for (const Strategy strategy : {Strategy::hybrid_shard, Strategy::hybrid_shard_zero2})
         check(world, job, {.strategy = strategy, .wrap = "class:Block", .shard_size = shard}, plain, kTolerance);
   });
 }
+
+TEST(Equality, EveryMeshOfFourRanks) { check_every_mesh_of(4); }
+TEST(Equality, EveryMeshOfEightRanks) { check_every_mesh_of(8); }
 
 // Whole units are kept among two ranks from forward to backward: of four, of each half of four, by every policy.
 TEST(Equality, RegatheredInASmallerGroup) {
