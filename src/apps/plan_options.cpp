@@ -66,9 +66,10 @@ std::optional<PlanOptions> parse_plan_options(const std::vector<std::string>& ar
   } catch (const po::error& error) {
     throw OptionError("shoal plan: {}", explain(error, own, kVerb.name));
   }
-  check(options);
   others.emplace_back("--print-model");  // needs no data
-  auto train = parse_train_options(others, environment, options.ranks);
+  auto train =
+      parse_train_options(others, environment, std::max(options.ranks, 1));  // first: it knows all other options
+  check(options);
   SHOAL_ASSERT(train.has_value());
   for (const std::string& said : {train->translated, train->warning})
     if (!said.empty()) log::info("{}", said);

@@ -99,6 +99,20 @@ void give_name(const Attempt& attempt, const fs::path& final_path, const SaveObs
   }
 }
 
+Attempt make_attempt(const fs::path& directory, std::int64_t step, const Fence* fence) {
+  sweep_leftovers(directory, number_of(fence));
+  restore_displaced(directory);
+  Attempt attempt{directory, {}, make_checkpoint_id(), next_sequence(directory), step, fence};
+  attempt.path = directory / temporary_directory_name(step, number_of(fence), attempt.id);
+  try {
+    make_directories(attempt.path / kShardFolder);
+  } catch (const IoError&) {
+    abandon(attempt);
+    throw;
+  }
+  return attempt;
+}
+
 }  // namespace
 
 // The fence is asked once more when the checkpoint has no name any longer: this process may have been stopped since it
@@ -137,17 +151,12 @@ Attempt begin_attempt(const fs::path& directory, std::int64_t step, const Fence*
   make_directories(directory);
   ask(fence);
   pass(observer, SavePoint::begin_allowed);
-  sweep_leftovers(directory, number_of(fence));
-  restore_displaced(directory);
-  Attempt attempt{directory, {}, make_checkpoint_id(), next_sequence(directory), step, fence};
-  attempt.path = directory / temporary_directory_name(step, number_of(fence), attempt.id);
   try {
-    make_directories(attempt.path / kShardFolder);
+    return make_attempt(directory, step, fence);
   } catch (const IoError&) {
-    abandon(attempt);
+    ask(fence);  // a newer attempt takes away what this one has just made
     throw;
   }
-  return attempt;
 }
 
 fs::path commit(const Attempt& attempt, const Manifest& manifest, const SaveObserver& observer) {
