@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <string_view>
+#include <vector>
 
 namespace shoal::train {
 namespace {
@@ -26,16 +28,23 @@ bool is_not_given(const std::string& name, const std::string& value) {
 }  // namespace
 
 std::string config_text(const TrainOptions& options) {
+  // Those that may be given several times: a line for each.
+  const std::map<std::string, const std::vector<std::string>*> lists{
+      {"param-group", &options.optimizer.param_groups},
+      {"allow-missing", &options.checkpoint.allow_missing},
+      {"allow-extra", &options.checkpoint.allow_extra},
+      {"rename", &options.checkpoint.rename}};
   std::string text;
   for (const auto& [name, value] : resolved(options)) {
-    if (is_not_given(name, value) || name == "param-group") continue;
+    if (is_not_given(name, value) || lists.contains(name)) continue;
     // Of three numbers that agree two are enough, and rounding may have moved this one.
     const bool follows = name == "batch-size" && !options.run.deterministic;
     // A model out of a file is named by the file.
     const bool of_script = name == "model" && !options.model.script.empty();
     text += fmt::format("{}{} = {}\n", follows || of_script ? "# " : "", name, value);
   }
-  for (const std::string& group : options.optimizer.param_groups) text += fmt::format("param-group = {}\n", group);
+  for (const auto& [name, values] : lists)
+    for (const std::string& value : *values) text += fmt::format("{} = {}\n", name, value);
   if (!options.model.deferred_init) text += "no-deferred-init = on\n";
   return text;
 }

@@ -7,6 +7,8 @@ import shutil
 import cluster
 from cluster import node, run
 
+EVERY = 20  # steps from checkpoint to checkpoint
+
 
 class LostNodesTest(cluster.LiveTest):
     def setUp(self):
@@ -25,7 +27,7 @@ class LostNodesTest(cluster.LiveTest):
 
     def start(self):
         """The jobs of this test, all of which are training."""
-        endless = ["--max-steps", "1000000", "--checkpoint-every", "20"]
+        endless = ["--max-steps", "1000000", "--checkpoint-every", str(EVERY)]
         three = {"exclude": "n4", "train": endless}
         self.cut_off = self.train(nodes=1, ntasks_per_node=2, checkpoints="cut", train=endless, requeue="")
         # As many nodes as there are, with srun's default of one task each.
@@ -92,7 +94,8 @@ class LostNodesTest(cluster.LiveTest):
         # Nothing was committed by the old attempt after the new one began, and none of it twice.
         saved = [int(step) for step in re.findall(r"saved \S*step_0*(\d+)", self.cut_off.log())]
         self.assertEqual(saved, sorted(set(saved)), "a step was saved twice, or by both")
-        self.assertEqual(new["start_step"], old["end_step"])
+        # One that the old attempt committed just before, and that it was cut off from telling of, may lie between.
+        self.assertIn(new["start_step"] - old["end_step"], (0, EVERY), (old, new))
 
 
 if __name__ == "__main__":
