@@ -74,13 +74,16 @@ int write_corpus(const std::string& folder) {
 }  // namespace
 
 // Larger than all that these inputs can hold: whoever asks for more believed a number in them.
-void* operator new(std::size_t bytes) {
+void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
   constexpr std::size_t kMost = 256 << 20;
   if (bytes > kMost) {
     std::fputs("memory for what is only claimed\n", stderr);
     std::abort();
   }
-  if (void* memory = std::malloc(bytes > 0 ? bytes : 1)) return memory;
+  return std::malloc(bytes > 0 ? bytes : 1);
+}
+void* operator new(std::size_t bytes) {
+  if (void* memory = ::operator new(bytes, std::nothrow)) return memory;
   throw std::bad_alloc();
 }
 void operator delete(void* memory) noexcept { std::free(memory); }

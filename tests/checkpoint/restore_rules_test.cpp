@@ -65,7 +65,7 @@ TEST(RestoreByRules, RenamedMissingAndExtra) {
     for (std::size_t i = 0; i < model.size(); ++i) {
       const Region& expected = (i % 3 == 2 ? blank : saved).tensors[i].region;
       const Region& region = state.tensors[i].region;
-      EXPECT_EQ(std::memcmp(region.data, expected.data, static_cast<std::size_t>(region.count) * 4), 0) << i;
+      EXPECT_TRUE(testing::same_region(region, expected, 4)) << i;
     }
     ASSERT_EQ(restored.notes.size(), 3u);
     EXPECT_CONTAINS(restored.notes[0], "4 renamed: 'model/encoder.0.w' to 'model/backbone.0.w'");

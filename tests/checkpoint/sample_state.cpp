@@ -118,15 +118,15 @@ StateDict sample_state(const std::vector<SampleTensor>& tensors, int rank, int r
   return state;
 }
 
+bool same_region(const Region& a, const Region& b, std::int64_t width) {
+  if (a.count != b.count || a.begin != b.begin) return false;
+  return a.count == 0 || std::memcmp(a.data, b.data, static_cast<std::size_t>(a.count * width)) == 0;
+}
+
 bool same_elements(const StateDict& a, const StateDict& b) {
   if (a.tensors.size() != b.tensors.size()) return false;
-  for (std::size_t i = 0; i < a.tensors.size(); ++i) {
-    const ShardedTensor& one = a.tensors[i];
-    const ShardedTensor& other = b.tensors[i];
-    if (one.region.count != other.region.count || one.region.begin != other.region.begin) return false;
-    const auto bytes = static_cast<std::size_t>(one.region.count * size_of(one.spec.dtype));
-    if (bytes > 0 && std::memcmp(one.region.data, other.region.data, bytes) != 0) return false;
-  }
+  for (std::size_t i = 0; i < a.tensors.size(); ++i)
+    if (!same_region(a.tensors[i].region, b.tensors[i].region, size_of(a.tensors[i].spec.dtype))) return false;
   return true;
 }
 

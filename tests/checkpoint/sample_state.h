@@ -45,7 +45,8 @@ std::vector<SampleTensor> sample_tensors();
 StateDict sample_state(const std::vector<SampleTensor>& tensors, int rank, int ranks, int salt);
 // The same shapes and ranges, filled with 0xEE.
 StateDict blank_state(const std::vector<SampleTensor>& tensors, int rank, int ranks);
-// Byte by byte.
+// Byte by byte, of `width` an element.
+bool same_region(const Region& a, const Region& b, std::int64_t width);
 bool same_elements(const StateDict& a, const StateDict& b);
 
 // The byte `index` of the flattened tensor in sample_state().
