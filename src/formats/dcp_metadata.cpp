@@ -19,7 +19,9 @@ constexpr std::string_view kMetadata = "torch.distributed.checkpoint.metadata.",
 constexpr std::array<std::string_view, 9> kClasses{
     "Metadata",         "TensorStorageMetadata", "BytesStorageMetadata", "ChunkStorageMetadata", "MetadataIndex",
     "TensorProperties", "_MEM_FORMAT_ENCODING",  "StorageMeta",          "MEM_FORMAT_ENCODING"};
-constexpr std::array<std::string_view, 12> kValues{"torch.Size",
+// getattr: by it Python 3.11.0 to 3.11.3 name a value of an enumeration, here of memory formats, which nobody asks for.
+constexpr std::array<std::string_view, 13> kValues{"torch.Size",
+                                                   "builtins.getattr",
                                                    "torch.serialization._get_layout",
                                                    "pathlib.PosixPath",
                                                    "pathlib.PurePosixPath",

@@ -43,7 +43,8 @@ struct Chunk {
 };
 
 // A tensor 'w' of float32.
-std::string metadata(const Extents& shape, const std::vector<Chunk>& chunks, const std::string& dtype = "float32") {
+std::string metadata(const Extents& shape, const std::vector<Chunk>& chunks, const std::string& dtype = "float32",
+                     const std::string& memory_format = "N") {
   std::string boxes = "](";
   Pairs places;
   for (const Chunk& chunk : chunks) {
@@ -56,8 +57,8 @@ std::string metadata(const Extents& shape, const std::vector<Chunk>& chunks, con
                            {text("length"), number(100)},
                            {text("transform_descriptors"), chunk.extra}})));
   }
-  const std::string properties =
-      object("torch.distributed.checkpoint.metadata.TensorProperties", "(ctorch\n" + dtype + "\nN\x89N\x89t");
+  const std::string properties = object("torch.distributed.checkpoint.metadata.TensorProperties",
+                                        "(ctorch\n" + dtype + "\nN\x89" + memory_format + "\x89t");
   const std::string tensor = metadata_object(
       "TensorStorageMetadata", {{"properties", properties}, {"size", size(shape)}, {"chunks", boxes + "e"}});
   return "\x80\x02" +
@@ -83,6 +84,17 @@ TEST(DcpMetadata, ChunksInTheirOrder) {
   EXPECT_EQ(entries[0].chunks[1].place.file, "__0_0.distcp");
   EXPECT_EQ(entries[0].chunks[1].place.offset, 16u);
   EXPECT_EQ(entries[0].chunks[1].place.bytes, 100u);
+}
+
+// Python 3.11.0 to 3.11.3 and the others write a value of an enumeration in two ways.
+TEST(DcpMetadata, MemoryFormatsOfEveryPython) {
+  const std::string encoding = "ctorch.distributed.checkpoint.metadata\n_MEM_FORMAT_ENCODING\n";
+  for (const std::string& format : {encoding + number(0) + "\x85R",
+                                    "cbuiltins\ngetattr\n" + encoding + text("TORCH_CONTIGUOUS_FORMAT") + "\x86R"}) {
+    const auto entries = read_dcp_metadata(metadata({2}, {{{0}, {2}}}, "float32", format), "FILE");
+    ASSERT_EQ(entries.size(), 1u);
+    EXPECT_EQ(entries[0].known, DType::float32);
+  }
 }
 
 TEST(DcpMetadata, ScalarsEmptyTensorsAndOtherTypes) {
