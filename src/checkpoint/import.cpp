@@ -8,7 +8,6 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "checkpoint/attempt.h"
 #include "checkpoint/convert_elements.h"
 #include "checkpoint/file_names.h"
 #include "checkpoint/foreign_names.h"
@@ -16,7 +15,6 @@
 #include "checkpoint/manifest_origin.h"
 #include "checkpoint/new_directory.h"
 #include "checkpoint/reshard_targets.h"
-#include "checkpoint/verify.h"
 #include "checkpoint/weights_names.h"
 #include "core/check.h"
 #include "core/timer.h"
@@ -219,26 +217,16 @@ ImportReport import_checkpoint(const ImportOptions& options) {
   SHOAL_CHECK(options.ranks >= 1, OptionError, "--ranks {} is no number of ranks; give 1 or more", options.ranks);
   check_new_directory(options.output);
   const ForeignState state = open_source(options);
-  Manifest manifest = manifest_of(state, options);
+  const Manifest manifest = manifest_of(state, options);
   ImportReport report = report_of(state, manifest);
   if (options.dry_run) return report;
-  const Attempt attempt = begin_attempt(options.output, manifest.step);
-  try {
-    ReshardTargets targets(attempt.path, attempt.id, attempt.step, manifest.tensors, options.ranks);
-    for (std::size_t i = 0; i < manifest.tensors.size(); ++i)
-      copy_tensor(state.contents, i, manifest.tensors[i].spec.dtype, targets);
-    manifest.id = attempt.id;
-    manifest.sequence = attempt.sequence;
-    manifest.files = targets.finish();
-    const VerifyReport result = verify_files(attempt.path, manifest, options.workers);
-    check_read_back(result);
-    report.verify_seconds = result.seconds;
-    report.path = commit(attempt, manifest);
-  } catch (...) {
-    abandon(attempt);
-    throw;
-  }
-  tidy_up(options.output, 1);
+  const NewCheckpoint made =
+      write_new_checkpoint(options.output, manifest, options.workers, [&](ReshardTargets& targets) {
+        for (std::size_t i = 0; i < manifest.tensors.size(); ++i)
+          copy_tensor(state.contents, i, manifest.tensors[i].spec.dtype, targets);
+      });
+  report.path = made.path;
+  report.verify_seconds = made.verify_seconds;
   report.seconds = timer.seconds();
   return report;
 }

@@ -2,6 +2,8 @@
 
 #include <system_error>
 
+#include "checkpoint/attempt.h"
+#include "checkpoint/verify.h"
 #include "core/check.h"
 
 namespace shoal::checkpoint {
@@ -15,9 +17,26 @@ void check_new_directory(const fs::path& output) {
               output.string());
 }
 
-void check_read_back(const VerifyReport& result) {
-  SHOAL_CHECK(result.problem_count() == 0, IoError, "the new checkpoint does not read back as it was written: {}",
-              result.first_problem());
+NewCheckpoint write_new_checkpoint(const fs::path& output, Manifest manifest, int workers,
+                                   const std::function<void(ReshardTargets&)>& fill) {
+  NewCheckpoint made;
+  const Attempt attempt = begin_attempt(output, manifest.step);
+  try {
+    ReshardTargets targets(attempt.path, attempt.id, attempt.step, manifest.tensors, manifest.ranks);
+    fill(targets);
+    manifest.id = attempt.id;
+    manifest.sequence = attempt.sequence;
+    manifest.files = targets.finish();
+    const VerifyReport result = verify_files(attempt.path, manifest, workers);
+    SHOAL_CHECK(result.problem_count() == 0, IoError, "the new checkpoint does not read back as it was written: {}",
+                result.first_problem());
+    made = {commit(attempt, manifest), result.bytes, result.seconds};
+  } catch (...) {
+    abandon(attempt);
+    throw;
+  }
+  tidy_up(output, 1);
+  return made;
 }
 
 }  // namespace shoal::checkpoint

@@ -1,17 +1,28 @@
-// What the verbs ask for that write a checkpoint of their own.
+// A checkpoint that a tool writes, into a directory of checkpoints of its own.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
+#include <functional>
 
-#include "checkpoint/verify.h"
+#include "checkpoint/manifest.h"
+#include "checkpoint/reshard_targets.h"
 
 namespace shoal::checkpoint {
 
-// A directory of its own, so that no running job can be in the way and `latest` is not in doubt. OptionError where it
-// is there and not empty.
+// So that no running job can be in the way and `latest` is not in doubt. OptionError where it is there and not empty.
 void check_new_directory(const std::filesystem::path& output);
 
-// IoError where what was read back is not what was written.
-void check_read_back(const VerifyReport& result);
+struct NewCheckpoint {
+  std::filesystem::path path;
+  std::int64_t bytes = 0;
+  double verify_seconds = 0;
+};
+
+// `manifest`: all but what the writing makes, tensors cut for its ranks; `fill` writes every element of them. What is
+// written is read back by `workers` threads and committed; nothing is left after an error. IoError where it does not
+// read back as it was written.
+NewCheckpoint write_new_checkpoint(const std::filesystem::path& output, Manifest manifest, int workers,
+                                   const std::function<void(ReshardTargets&)>& fill);
 
 }  // namespace shoal::checkpoint

@@ -1,7 +1,6 @@
 // What recomputation costs in time and saves in memory on the CPU, side by side within one run: LibTorch's own
 // TransformerEncoderLayers, dropout included, each a unit, on one rank.
 //   recompute_bench [rounds]      one JSON line a policy; docs/benchmarks.md holds measured ones
-#include <c10/core/Allocator.h>
 #include <fmt/core.h>
 #include <torch/torch.h>
 
@@ -13,6 +12,7 @@
 #include "comm/fake_process_group.h"
 #include "core/timer.h"
 #include "fsdp/fully_shard.h"
+#include "support/live_bytes.h"
 
 namespace {
 
@@ -35,21 +35,6 @@ struct EncoderImpl : torch::nn::Module {
   torch::nn::Linear head{nullptr};
 };
 
-// Bytes that LibTorch's CPU allocator gave to this thread and did not get back.
-class LiveBytes : public c10::MemoryReportingInfoBase {
- public:
-  void reportMemoryUsage(void*, std::int64_t size, std::size_t, std::size_t, c10::Device) override {
-    live_ += size;
-    peak = std::max(peak, live_);
-  }
-  void reportOutOfMemory(std::int64_t, std::size_t, std::size_t, c10::Device) override {}
-  bool memoryProfilingEnabled() const override { return true; }
-  std::int64_t peak = 0;
-
- private:
-  std::int64_t live_ = 0;
-};
-
 struct Job {
   std::shared_ptr<EncoderImpl> model = std::make_shared<EncoderImpl>();
   std::unique_ptr<comm::DeviceMesh> mesh;
@@ -69,7 +54,7 @@ struct Job {
     fsdp->zero_grad();
   }
   std::int64_t peak_bytes() {
-    const auto bytes = std::make_shared<LiveBytes>();
+    const auto bytes = std::make_shared<testing::LiveBytes>();
     const c10::DebugInfoGuard counting(c10::DebugInfoKind::PROFILER_STATE, bytes);
     step();
     return bytes->peak;

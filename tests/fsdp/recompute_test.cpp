@@ -1,11 +1,11 @@
 // Recomputation changes no bit of losses, gradients, weights and buffers, and what is dropped is really gone.
-#include <c10/core/Allocator.h>
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include "core/error.h"
 #include "fsdp/recompute.h"
 #include "fsdp/recompute_models.h"
+#include "support/live_bytes.h"
 #include "support/on_ranks.h"
 
 namespace shoal::testing {
@@ -145,18 +145,6 @@ TEST(Recompute, SeveralForwardAndBackwardPassesInOneRun) {
     EXPECT_TRUE(gradients[0]["norm"].equal(gradients[1]["norm"]));
   });
 }
-
-// Bytes of CPU tensors alive on this thread and their peak, as LibTorch's allocator reports them.
-class LiveBytes : public c10::MemoryReportingInfoBase {
- public:
-  void reportMemoryUsage(void*, std::int64_t size, std::size_t, std::size_t, c10::Device) override {
-    live += size;
-    peak = std::max(peak, live);
-  }
-  void reportOutOfMemory(std::int64_t, std::size_t, std::size_t, c10::Device) override {}
-  bool memoryProfilingEnabled() const override { return true; }
-  std::int64_t live = 0, peak = 0;
-};
 
 struct Memory {
   std::int64_t after_forward, peak, left;
