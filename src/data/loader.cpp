@@ -6,8 +6,11 @@
 
 namespace shoal::data {
 
-Loader::Loader(const Dataset& dataset, NextRequest next_request, int depth)
-    : dataset_(dataset), next_request_(std::move(next_request)), depth_(static_cast<std::size_t>(depth)) {
+Loader::Loader(const Dataset& dataset, NextRequest next_request, int depth, Memory memory)
+    : dataset_(dataset),
+      next_request_(std::move(next_request)),
+      depth_(static_cast<std::size_t>(depth)),
+      memory_(memory) {
   SHOAL_ASSERT(depth >= 0);
   if (depth_ > 0) thread_ = std::jthread([this](const std::stop_token& stop) { prepare(stop); });
 }
@@ -15,7 +18,12 @@ Loader::Loader(const Dataset& dataset, NextRequest next_request, int depth)
 std::optional<Batch> Loader::make_batch() const {
   const auto request = next_request_();
   if (!request) return std::nullopt;
-  return dataset_.epoch_batch(request->epoch, request->indices);
+  Batch batch = dataset_.epoch_batch(request->epoch, request->indices);
+  if (memory_ == Memory::pinned) {
+    batch.inputs = batch.inputs.pin_memory();
+    batch.targets = batch.targets.pin_memory();
+  }
+  return batch;
 }
 
 std::optional<Batch> Loader::next() {

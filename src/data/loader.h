@@ -27,9 +27,11 @@ class Loader {
   // thread, in order, so it must not share what it changes with the caller (a Sampler of its own, say).
   using NextRequest = std::function<std::optional<BatchRequest>()>;
 
+  enum class Memory { plain, pinned };  // pinned: a GPU copies from it while the host goes on
+
   // Up to `depth` batches wait for next() while one more is in the making; 0: no thread, next() makes them. `dataset`
   // must outlive the loader.
-  Loader(const Dataset& dataset, NextRequest next_request, int depth);
+  Loader(const Dataset& dataset, NextRequest next_request, int depth, Memory memory = Memory::plain);
   // Waits for the batch in the making, no longer.
   ~Loader() = default;
   Loader(const Loader&) = delete;
@@ -47,6 +49,7 @@ class Loader {
   const Dataset& dataset_;
   NextRequest next_request_;
   std::size_t depth_;
+  Memory memory_;
   std::mutex mutex_;  // of what follows
   std::condition_variable_any changed_;
   std::deque<Batch> ready_;

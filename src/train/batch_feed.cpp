@@ -39,13 +39,13 @@ class Sequence {
 }  // namespace
 
 BatchFeed::BatchFeed(const data::Dataset& dataset, const data::Sampler& sampler, const BatchPlan& plan, int rank,
-                     data::SamplePosition start, int prefetch)
+                     data::SamplePosition start, int prefetch, data::Loader::Memory memory)
     : loader_(
           dataset,
           [sequence = std::make_shared<Sequence>(sampler, plan, rank, start)] {
             return std::optional(sequence->next());
           },
-          prefetch) {}
+          prefetch, memory) {}
 
 data::Batch BatchFeed::next() {
   std::optional<data::Batch> batch = loader_.next();

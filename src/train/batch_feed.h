@@ -13,7 +13,7 @@ class BatchFeed {
   // From `start` on, without end. `dataset` outlives the feed. A thread prepares `prefetch` batches ahead; 0: none
   // does.
   BatchFeed(const data::Dataset& dataset, const data::Sampler& sampler, const BatchPlan& plan, int rank,
-            data::SamplePosition start, int prefetch);
+            data::SamplePosition start, int prefetch, data::Loader::Memory memory = data::Loader::Memory::plain);
 
   // Throws what the dataset threw.
   data::Batch next();

@@ -34,8 +34,15 @@ at::Device device_of(const launch::RankPlace& place) {
   return {at::kCUDA, static_cast<at::DeviceIndex>(place.gpu)};
 }
 
+data::Loader::Memory batch_memory(at::Device device) {
+  return device.is_cpu() ? data::Loader::Memory::plain : data::Loader::Memory::pinned;
+}
+
 data::Batch to_device(const data::Batch& batch, at::Device device, std::optional<at::ScalarType> input_dtype) {
-  data::Batch there{batch.inputs.to(device), batch.targets.to(device), batch.predicted};
+  const auto queued = [&](const at::Tensor& tensor) {
+    return tensor.to(device, tensor.scalar_type(), /*non_blocking=*/true);
+  };
+  data::Batch there{queued(batch.inputs), queued(batch.targets), batch.predicted};
   if (input_dtype && there.inputs.is_floating_point()) there.inputs = there.inputs.to(*input_dtype);
   return there;
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "data/dataset.h"
+#include "data/loader.h"
 #include "launch/rank_place.h"
 
 namespace shoal::train {
@@ -21,8 +22,11 @@ std::vector<launch::GpuPlace> visible_gpus(const std::string& wanted, const laun
 // Where launch::choose_gpus() put the rank.
 at::Device device_of(const launch::RankPlace& place);
 
+// What batches for `device` are prepared in.
+data::Loader::Memory batch_memory(at::Device device);
+
 // The batch's tensors on `device`, floating inputs in `input_dtype` where one is given; without copies where nothing
-// changes.
+// changes. From pinned memory they are only queued on the current stream.
 data::Batch to_device(const data::Batch& batch, at::Device device, std::optional<at::ScalarType> input_dtype);
 
 // What it is called: "cpu", "NVIDIA H100 80GB HBM3".

@@ -83,8 +83,8 @@ StepResult StepRunner::run(data::Sampler& sampler, const std::function<data::Bat
     parts_.sharded.set_requires_gradient_sync(options_.accumulate_mode != AccumulateMode::keep || last);
     // Gradients of the mean, not of the sum, times the scale fit into fp16.
     if (scaler_) loss_factor_ = scaler_->scale() / (static_cast<double>(plan_.global_batch) * targets_a_sample(batch));
-    const models::LossSum loss = backward(batch, micro.counts);
-    local.losses.push_back(loss.sum.item<double>());
+    const Loss loss = backward(batch, micro.counts);
+    local.losses.push_back(loss.sum.value());
     local.count += loss.count;
   }
   StepResult result = sum_over_ranks(parts_.world, local, asks ? asks() : Asks());
@@ -123,15 +123,17 @@ data::Batch StepRunner::to_model(const data::Batch& batch) const {
   return to_device(batch, parts_.device, parts_.input_dtype);
 }
 
-models::LossSum StepRunner::backward(const data::Batch& batch, bool counts) {
-  models::LossSum loss;
+// The loss is sent for before backward is queued: the host has it while the device still computes, and queues the
+// optimizer's step behind.
+StepRunner::Loss StepRunner::backward(const data::Batch& batch, bool counts) {
+  std::optional<Loss> result;
   parts_.sharded.run([&] {
-    loss = parts_.model.loss(batch);
+    models::LossSum loss = parts_.model.loss(batch);
     if (!counts) loss = {loss.sum * 0, 0};
+    result = {HostScalar(loss.sum), loss.count};
     (loss_factor_ == 1 ? loss.sum : loss.sum * loss_factor_).backward();
-    loss.sum = loss.sum.detach();
   });
-  return loss;
+  return *std::move(result);
 }
 
 // Every rank has the same sums, so every rank comes to the same conclusion.

@@ -11,6 +11,7 @@
 #include "data/sampler.h"
 #include "train/asks.h"
 #include "train/batch_plan.h"
+#include "train/host_scalar.h"
 #include "train/loss_scaler.h"
 #include "train/parts.h"
 
@@ -53,7 +54,11 @@ class StepRunner {
   LossScaler* loss_scaler() const { return scaler_.get(); }
 
  private:
-  models::LossSum backward(const data::Batch& batch, bool counts);
+  struct Loss {
+    HostScalar sum;
+    std::int64_t count;
+  };
+  Loss backward(const data::Batch& batch, bool counts);
   data::Batch to_model(const data::Batch& batch) const;
   void check_finite(const StepResult& result, const std::vector<double>& losses, data::Sampler& sampler,
                     std::int64_t epoch, Range places, std::int64_t step);

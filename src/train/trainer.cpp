@@ -48,7 +48,8 @@ Outcome Trainer::run() {
     checkpointer_->prepare_saves(state(fsdp::StateMemory::in_place));
   if (options_.checkpoint.save_at_start && last_checkpoint_.empty()) save(/*complete=*/true);
   validate_after_epoch();  // which a stop may have come before
-  feed_.emplace(parts_.train_data, sampler_, plan_, parts_.world.rank(), progress_.position, options_.data.prefetch);
+  feed_.emplace(parts_.train_data, sampler_, plan_, parts_.world.rank(), progress_.position, options_.data.prefetch,
+                batch_memory(parts_.device));
   while (!finished()) {
     const StepResult result = step();
     if (result.asked.superseded && checkpointer_ != nullptr) run_agreeing([&] { checkpointer_->check(); });
@@ -152,7 +153,7 @@ void Trainer::validate_after_epoch() {
 void Trainer::validate() {
   if (parts_.test_data == nullptr) return;
   const Timer timer;
-  const models::EvalSum sum = evaluate(parts_, options_.data.test_batch_size);
+  const models::EvalSum sum = evaluate(parts_, options_.data.test_batch_size, options_.data.prefetch);
   log_.evaluation(sum, parts_.metric);
   const auto count = static_cast<double>(sum.count);
   progress_.test_step = progress_.step;

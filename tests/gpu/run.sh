@@ -28,7 +28,7 @@ check() {  # check NAME COMMAND…
 wanted() { [[ $part == all || $part == "$1" ]]; }
 
 if wanted kernels; then
-  for test in "$build"/tests/{fused_*_test,models_gpu,optim_gpu_test,sum_ranks_test}; do
+  for test in "$build"/tests/{fused_*_test,models_gpu,optim_gpu_test,sum_ranks_test,host_traffic_test}; do
     check "$(basename "$test")" timeout 300 "$test"
   done
 fi

@@ -7,7 +7,8 @@ scaling.py BIN [--gpus N] [--parts rates,meshes,restart,preflight] [--baseline F
              of the smallest number's rate; with --baseline (see compare_fsdp2.py) beside FSDP2
   meshes     HYBRID_SHARD on every replicate x shard of the N ranks: losses beside FULL_SHARD's, and from the trace bytes
              and time of each collective a step. NCCL is told of as many hosts as there are replicas
-  restart    saved at N ranks, loaded at N, N/2, …: losses beside those of the run that went on; how long a save held up
+  restart    saved at N, N/2 and one rank under several strategies, loaded at N, N/2, … under others: losses beside those of
+             the run that went on; how long a save held up
   preflight  shoal preflight on N ranks
 Exit code 1 where losses differ by more than 1e-3 or a part failed. --device cpu tries the script on CPU ranks.
 """
@@ -17,6 +18,7 @@ import os
 import pathlib
 import random
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -120,23 +122,39 @@ class Scaling:
         print("| replicate x shard | losses from FULL_SHARD's | collectives of rank 0 a step |\n|---|---:|---|", *rows, sep="\n")
 
     def restart(self):
-        n, saved = self.args.gpus, self.scratch / "saved"
+        n, counts, ways = self.args.gpus, self.counts(), self.ways()
         whole = self.train(n, "--max-steps", 16, "--checkpoint-dir", self.scratch / "whole", "--checkpoint-every", 4,
                            "--output", "none")
-        self.train(n, "--max-steps", 8, "--checkpoint-dir", saved, "--output", "none")
-        rows = []
-        for ranks in reversed(self.counts()):
-            copy = self.scratch / f"at{ranks}"
-            self.run(["cp", "-r", saved, copy])
-            text = self.train(ranks, "--max-steps", 16, "--checkpoint-dir", copy, "--output", "none")
-            losses = self.losses(text)
-            if min(losses, default=0) != 9:
-                self.fail(f"{ranks} ranks did not go on after step 8")
-            apart = self.distance(losses, self.losses(whole))
-            self.judge(f"saved at {n}, loaded at {ranks}", apart)
-            rows.append(f"| {n} | {ranks} | {apart:.1e} |")
-        print("| saved at | loaded at | losses from those of the run that went on |\n|---:|---:|---:|", *rows, sep="\n")
+        rows, turn = [], 0
+        for before in ways:
+            saved = self.scratch / "saved"
+            self.train(before[0], *before[1:], "--max-steps", 8, "--checkpoint-dir", saved, "--output", "none")
+            for ranks in reversed(counts):
+                turn += 1
+                possible = [way[1:] for way in ways if way[0] == ranks or "--shard-size" not in way]
+                after = possible[turn % len(possible)]
+                text = self.train(ranks, *after, "--max-steps", 16, "--checkpoint-dir", self.scratch / f"after{turn}",
+                                  "--resume", saved, "--output", "none")
+                losses = self.losses(text)
+                if min(losses, default=0) != 9:
+                    self.fail(f"{ranks} ranks did not go on after step 8")
+                apart = self.distance(losses, self.losses(whole))
+                self.judge(f"saved by {before}, loaded by {ranks} ranks {after}", apart)
+                rows.append(f"| {before[0]}, {self.words(before[1:])} | {ranks}, {self.words(after)} | {apart:.1e} |")
+                shutil.rmtree(self.scratch / f"after{turn}")
+            shutil.rmtree(saved)
+        print("| saved at | loaded at | losses from those of the run that went on |\n|---|---|---:|", *rows, sep="\n")
         print(*(line for line in whole.splitlines() if "saved" in line or "held up" in line), sep="\n")
+
+    def ways(self):
+        """Ranks and options of those who save; those who load take the options by turns."""
+        n = self.args.gpus
+        ways = [[n, "--strategy", "full_shard"], [max(n // 2, 1), "--strategy", "no_shard"], [1, "--offload", "params"]]
+        return ways + ([[n, "--strategy", "hybrid_shard", "--shard-size", 2]] if n > 2 else [])
+
+    @staticmethod
+    def words(options):
+        return " ".join(str(word).removeprefix("--") for word in options if word != "--strategy")
 
     def preflight(self):
         text = self.run(["mpirun", "--bind-to", "none", "-n", self.args.gpus, self.args.bin / "shoal", "preflight"])
