@@ -10,6 +10,7 @@
 #include "core/trace.h"
 #include "core/trace_summary.h"
 #include "train/agreement.h"
+#include "train/device.h"
 #include "train/evaluation.h"
 
 namespace shoal::train {
