@@ -3,6 +3,7 @@
 #include <atomic>
 #include <exception>
 #include <future>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -14,6 +15,8 @@
 namespace shoal::comm {
 namespace {
 
+using namespace std::chrono_literals;
+
 // `name` must live as long as the communicator.
 ncclConfig_t config_of(const CommunicatorConfig& config, const std::string& name) {
   ncclConfig_t c = NCCL_CONFIG_INITIALIZER;
@@ -23,11 +26,32 @@ ncclConfig_t config_of(const CommunicatorConfig& config, const std::string& name
   return c;
 }
 
+void end_orderly(ncclComm_t comm, bool nonblocking) {
+  if (nonblocking) {
+    // Destroying would return before the end, and the process might end first.
+    ncclResult_t state = ncclCommFinalize(comm);
+    while (state == ncclInProgress && ncclCommGetAsyncError(comm, &state) == ncclSuccess)
+      std::this_thread::sleep_for(1ms);
+  }
+  ncclCommDestroy(comm);
+}
+
 }  // namespace
+
+void NcclEndings::add(ncclComm_t comm, bool nonblocking, std::shared_ptr<const std::string> name) {
+  std::erase_if(under_way_, [](const std::future<void>& end) { return end.wait_for(0s) == std::future_status::ready; });
+  const auto end = [comm, nonblocking, name = std::move(name)] { end_orderly(comm, nonblocking); };
+  try {
+    under_way_.push_back(std::async(std::launch::async, end));
+  } catch (const std::system_error&) {  // no more threads
+    end();
+  }
+}
 
 NcclCommunicator::NcclCommunicator(std::span<ncclUniqueId> ids, int rank, int size, const CommunicatorConfig& config,
                                    const Patience& patience)
-    : name_(std::make_unique<const std::string>(config.name)),
+    : endings_(std::make_shared<NcclEndings>()),
+      name_(std::make_shared<const std::string>(config.name)),
       rank_(rank),
       size_(size),
       nonblocking_(config.nonblocking) {
@@ -48,16 +72,10 @@ NcclCommunicator::NcclCommunicator(std::span<ncclUniqueId> ids, int rank, int si
 
 NcclCommunicator::~NcclCommunicator() {
   if (!comm_) return;
-  if (failed_ || std::uncaught_exceptions() > 0) {
+  if (failed_ || std::uncaught_exceptions() > 0)
     abort();  // the others may never come to an orderly end
-    return;
-  }
-  if (nonblocking_) {
-    // Destroying would return before the end, and the process might end first.
-    ncclResult_t state = ncclCommFinalize(comm_);
-    while (state == ncclInProgress && ncclCommGetAsyncError(comm_, &state) == ncclSuccess) std::this_thread::yield();
-  }
-  ncclCommDestroy(comm_);
+  else
+    endings_->add(comm_, nonblocking_, name_);
 }
 
 // Kernels of NCCL's look at a flag, but what its copy engines wait for knows of none, and ncclCommAbort() waits for
@@ -79,7 +97,7 @@ void NcclCommunicator::abort() noexcept {
 
 std::unique_ptr<NcclCommunicator> NcclCommunicator::split(int color, const CommunicatorConfig& config,
                                                           const Patience& patience) {
-  auto name = std::make_unique<const std::string>(config.name);
+  auto name = std::make_shared<const std::string>(config.name);
   ncclConfig_t c = config_of(config, *name);
   ncclComm_t part = nullptr;
   const Timer timer;
@@ -89,7 +107,7 @@ std::unique_ptr<NcclCommunicator> NcclCommunicator::split(int color, const Commu
     check_patience(timer, "ncclCommSplit", patience.limit, patience.activity);
     std::this_thread::yield();
   }
-  std::unique_ptr<NcclCommunicator> made(new NcclCommunicator(part, std::move(name), config.nonblocking));
+  std::unique_ptr<NcclCommunicator> made(new NcclCommunicator(part, std::move(name), config.nonblocking, endings_));
   made->settle(made->begun(ncclSuccess), "ncclCommSplit", patience.limit, patience.activity);
   made->learn_place();
   return made;

@@ -4,10 +4,12 @@
 #include <nccl.h>
 
 #include <chrono>
+#include <future>
 #include <memory>
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "core/timer.h"
 
@@ -28,14 +30,26 @@ struct Patience {
   std::string activity;
 };
 
+// The orderly ends of communicators. One takes half a second, nearly all of it until a thread of NCCL's looks up, so
+// they are under way beside each other; the destructor waits for those that are left.
+class NcclEndings {
+ public:
+  // `name` is what NCCL has a pointer to.
+  void add(ncclComm_t comm, bool nonblocking, std::shared_ptr<const std::string> name);
+
+ private:
+  std::vector<std::future<void>> under_way_;
+};
+
 class NcclCommunicator {
  public:
   // Collective over all `size` ranks, with the same `ids`: one, or several that share the work of bringing the ranks
   // together. On the current device. CommunicationError where it is not made within the limit.
   NcclCommunicator(std::span<ncclUniqueId> ids, int rank, int size, const CommunicatorConfig& config,
                    const Patience& patience);
-  // Waits for what is under way and is collective; after a failure, or while an exception is on its way through, it
-  // tears down what is there without the others.
+  // Collective. NCCL waits for what is under way on a thread of its own, and the last of the communicators that were
+  // split from one another waits for that. After a failure, or while an exception is on its way through, this tears
+  // down what is there without the others.
   ~NcclCommunicator();
   NcclCommunicator(const NcclCommunicator&) = delete;
   NcclCommunicator& operator=(const NcclCommunicator&) = delete;
@@ -61,14 +75,16 @@ class NcclCommunicator {
   bool failed() const noexcept { return failed_; }
 
  private:
-  NcclCommunicator(ncclComm_t comm, std::unique_ptr<const std::string> name, bool nonblocking)
-      : name_(std::move(name)), comm_(comm), nonblocking_(nonblocking) {}
+  NcclCommunicator(ncclComm_t comm, std::shared_ptr<const std::string> name, bool nonblocking,
+                   std::shared_ptr<NcclEndings> endings)
+      : endings_(std::move(endings)), name_(std::move(name)), comm_(comm), nonblocking_(nonblocking) {}
   void learn_place();
   void check_patience(const Timer& timer, const char* call, std::chrono::milliseconds limit,
                       const std::string& activity);
   [[noreturn]] void throw_failed(ncclResult_t code, const char* call, const std::string& activity);
 
-  std::unique_ptr<const std::string> name_;  // to which NCCL has a pointer
+  std::shared_ptr<NcclEndings> endings_;     // of all that were split from one another
+  std::shared_ptr<const std::string> name_;  // to which NCCL has a pointer
   ncclComm_t comm_ = nullptr;
   int rank_ = 0, size_ = 1;
   bool nonblocking_ = true, failed_ = false;
