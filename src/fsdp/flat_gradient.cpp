@@ -36,7 +36,7 @@ void FlatGradient::make_whole(bool plain) {
   if (whole_.defined()) return;
   const bool is_a_sum = keeps_whole_ || !exchange_;
   plain_ = plain || is_a_sum;
-  whole_ = whole_pool().acquire(layout_->padded_numel(), is_a_sum ? dtypes_.reduced : dtypes_.sent());
+  whole_ = whole_pool().acquire(layout_->padded_numel(), is_a_sum ? dtypes_.reduced : dtypes_.sent(), layout_);
 }
 
 void FlatGradient::collect(std::size_t index, const at::Tensor& gradient) {
@@ -57,7 +57,7 @@ void FlatGradient::collect(std::size_t index, const at::Tensor& gradient) {
   --missing_;
 }
 
-int FlatGradient::place() const { return whole_.defined() && !plain_ ? pools_.sent.place(whole_) : -1; }
+std::int64_t FlatGradient::place() const { return whole_.defined() && !plain_ ? pools_.sent.place(whole_) : -1; }
 
 void FlatGradient::leave_place() {
   const at::NoGradGuard no_grad;

@@ -50,9 +50,9 @@ class FlatGradient {
   // `gradient` of tensor `index`. Added to what earlier passes left unreduced.
   void collect(std::size_t index, const at::Tensor& gradient);
 
-  // Which of the memory given to pools.sent the whole gradient has; -1 for other memory, and without one.
-  int place() const;
-  // Moves the whole gradient, if need be makes one, where no rank has memory given to pools.sent.
+  // Where in the memory reserved in pools.sent the whole gradient is; -1 for other memory, and without one.
+  std::int64_t place() const;
+  // Moves the whole gradient, if need be makes one, where no rank has memory reserved in pools.sent.
   void leave_place();
 
   // Collective over the shard group. What was collected since the last reduction; tensors without a gradient count as

@@ -92,7 +92,7 @@ void FlatParameter::take_over(std::size_t index, const InitialValues& initial_va
 void FlatParameter::start_unshard() {
   update_.finish();
   if (has_memory() || gathering_) return;
-  unsharded_ = pool_->acquire(layout_.padded_numel(), dtypes_.params);
+  unsharded_ = pool_->acquire(layout_.padded_numel(), dtypes_.params, &layout_);
   if (regather_shard_.defined()) {
     gathering_ = mesh_->regather()->all_gather(regather_shard_.data_ptr(), unsharded_.data_ptr(),
                                                regather_shard_.numel(), dtype_of(dtypes_.params));

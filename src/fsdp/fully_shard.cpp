@@ -30,12 +30,10 @@ std::string description(const UnitPlan& plan, const FullyShardOptions& options) 
   std::string text = fmt::format("reshard_after_forward={}, deterministic={}, skip_init={}, activation_checkpoint={}\n",
                                  options.reshard_after_forward, options.deterministic, options.skip_init,
                                  options.activation_checkpoint);
-  for (const std::string& fqn : plan.unit_fqns) {
-    const auto unit = plan.units.find(fqn);
-    if (unit == plan.units.end()) continue;
-    for (const ModuleParameter& p : unit->second)
+  for (const UnitMembers& unit : plan.units) {
+    for (const ModuleParameter& p : unit.parameters)
       text += fmt::format(
-          "parameter '{}' of unit '{}': {} {}{}{}\n", p.fqn, fqn, text_of(p.tensor.scalar_type(), options),
+          "parameter '{}' of unit '{}': {} {}{}{}\n", p.fqn, unit.fqn, text_of(p.tensor.scalar_type(), options),
           fmt::format("[{}]", fmt::join(p.tensor.sizes(), ", ")), p.tensor.requires_grad() ? "" : ", frozen",
           options.deferred_init && options.deferred_init->is_deferred(p.tensor) ? ", deferred" : "");
   }
@@ -73,13 +71,11 @@ std::unique_ptr<FullyShardedModule> fully_shard(std::shared_ptr<Module> module, 
   UnitPlan plan = plan_units(*module, policy);
   SHOAL_CHECK(!plan.units.empty(), OptionError, "the model has no parameters: there is nothing to shard");
   check_same_on_all_ranks(mesh.world(), description(plan, options));
-  const at::Device device = options.device.value_or(plan.units.begin()->second.front().tensor.device());
+  const at::Device device = options.device.value_or(plan.units.front().parameters.front().tensor.device());
   if (options.check_replicas_at_start) check_mesh(mesh, device);
   const InitialValues initial_values(mesh, options, device);
   auto runtime = std::make_unique<Runtime>(mesh, options, device);
-  for (const std::string& fqn : plan.unit_fqns)
-    if (const auto unit = plan.units.find(fqn); unit != plan.units.end())
-      runtime->add_unit(fqn, unit->second, initial_values);
+  for (const UnitMembers& unit : plan.units) runtime->add_unit(unit, initial_values);
   runtime->prepare();
   auto state = std::make_unique<ModuleState>(module, *runtime, policy.text(), std::move(plan.aliases));
   if (options.deferred_init) options.deferred_init->fill_rest();

@@ -37,7 +37,7 @@ void GradientExchange::start(at::Tensor whole, BufferPool& pool) {
   whole_ = std::move(whole);
   whole_pool_ = &pool;
   if (adds_up_here(type)) {
-    received_ = received_pool_->acquire(layout_->padded_numel(), type);
+    received_ = received_pool_->acquire(layout_->padded_numel(), type, layout_);
     work_ = group_->all_to_all(whole_.data_ptr(), received_.data_ptr(), numel, dtype_of(type));
   } else {
     received_ = shard_pool_->acquire(numel, type);

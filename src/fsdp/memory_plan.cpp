@@ -5,6 +5,7 @@
 #include <array>
 #include <vector>
 
+#include "fsdp/buffer_plan.h"
 #include "fsdp/runtime.h"
 
 namespace shoal::fsdp {
@@ -99,10 +100,7 @@ MemoryPlan plan_of(const std::vector<UnitSizes>& units, const MeshShape& mesh, c
                   .offload = options.offload,
                   .recomputes_all = options.activation_checkpoint == "full",
                   .activation_offload = options.activation_offload};
-  const UnitsInUse in_use = units_in_use(options);
-  plan.unit_buffers = buffer_sizes(units, in_use.parameters, &FlatSizes::whole).bytes() +
-                      buffer_sizes(units, in_use.gradients, &FlatSizes::sent).bytes() +
-                      buffer_sizes(units, in_use.received, &FlatSizes::received).bytes();
+  plan.unit_buffers = plan_buffers(units, options).bytes();
   for (const UnitSizes& unit : units)
     for (const FlatSizes& flat : unit.flats) {
       add_shards_of(flat, optimizer_states, plan);

@@ -10,7 +10,8 @@
 
 namespace shoal::fsdp {
 
-// Bytes. What the options keep on the host is in `host` and in none of the parts.
+// Bytes. What the options keep on the host is in `host` and in none of the parts. Not all of it is there at a time on a
+// GPU: gradients come as activations go (see UnitBuffers::device()), so a step of one micro-step peaks near fixed().
 struct MemoryPlan {
   std::int64_t masters = 0;           // this rank's shard of the parameters, fp32 at least
   std::int64_t gradients = 0;         // its gradient

@@ -41,7 +41,7 @@ Recompute::Recompute(RecomputePolicy policy, at::Device device) : policy_(policy
 Recompute::~Recompute() = default;
 
 void Recompute::add_unit(const Unit& unit) {
-  if (!unit.is_root() && ++units_ % policy_.every == 0) recomputed_.insert(&unit);
+  if (!unit.is_root() && unit.recomputable() && ++units_ % policy_.every == 0) recomputed_.insert(&unit);
 }
 
 void Recompute::before_operator(std::span<torch_internals::StorageUser* const> users) {

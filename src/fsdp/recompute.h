@@ -32,7 +32,8 @@ struct RecomputePolicy {
   int every = 0;           // each such unit is recomputed, the K-th first, in the order of the units; 0: none
   bool selective = false;  // what matrix products and attention gave is kept, only the rest is recomputed
 
-  // "none" | "every:K" | "full" (all units but the root) | "selective" (the same units); OptionError otherwise.
+  // "none" | "every:K" | "full" (all units but the root and those split off it by "+rest:…") | "selective" (the same
+  // units); OptionError otherwise.
   static RecomputePolicy parse(const std::string& text);
 };
 
@@ -58,7 +59,7 @@ class Recompute final : public torch_internals::OperatorListener {
   RecomputePolicy policy_;
   at::Device device_;
   torch_internals::TensorSaver* input_saver_ = nullptr;
-  int units_ = 0;                               // that were added, but the root
+  int units_ = 0;                               // that were added and may be recomputed
   std::unordered_set<const Unit*> recomputed_;  // those that the policy takes
   const Unit* unit_ = nullptr;                  // whose operators run; null before the first
   std::unique_ptr<SegmentRecorder> recorder_;   // of unit_, where it is recomputed

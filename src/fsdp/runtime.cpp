@@ -31,10 +31,9 @@ Runtime::Runtime(comm::DeviceMesh& mesh, const FullyShardOptions& options, at::D
 
 Runtime::~Runtime() = default;
 
-void Runtime::add_unit(const std::string& fqn, const std::vector<ModuleParameter>& parameters,
-                       const InitialValues& initial_values) {
-  auto unit = std::make_unique<Unit>(fqn, static_cast<int>(units_.size()));
-  for (auto& members : flats_of(parameters)) {
+void Runtime::add_unit(const UnitMembers& planned, const InitialValues& initial_values) {
+  auto unit = std::make_unique<Unit>(planned.fqn, static_cast<int>(units_.size()), planned.recomputable);
+  for (auto& members : flats_of(planned.parameters)) {
     const FlatContext context{*mesh_, buffers_, options_, initial_values};
     unit->flats().push_back(std::make_unique<FlatParameter>(*this, *unit, std::move(members), context));
     FlatParameter& flat = *unit->flats().back();
@@ -51,7 +50,7 @@ void Runtime::add_unit(const std::string& fqn, const std::vector<ModuleParameter
 std::vector<UnitSizes> Runtime::unit_sizes() const {
   std::vector<UnitSizes> units;
   for (const auto& unit : units_) {
-    units.push_back({unit->fqn(), {}});
+    units.push_back({.fqn = unit->fqn(), .recomputable = unit->recomputable()});
     for (const auto& flat : unit->flats()) units.back().flats.push_back(flat->sizes());
   }
   return units;
@@ -59,7 +58,9 @@ std::vector<UnitSizes> Runtime::unit_sizes() const {
 
 void Runtime::prepare() {
   activity::name_units(unit_names_);
-  buffers_.reserve(units_, unit_sizes(), *mesh_, units_in_use(options_));
+  BufferPlans plans = plan_buffers(unit_sizes(), options_);
+  buffers_.reserve(units_, plans, *mesh_);
+  in_flight_ = std::move(plans.in_flight);
 }
 
 void Runtime::set_requires_gradient_sync(bool sync) {
@@ -199,7 +200,7 @@ void Runtime::gradient_arrived(FlatParameter& flat, std::size_t index) {
 }
 
 void Runtime::start_reduction(Unit& unit) {
-  if (reductions_.size() == kReductionsInFlight) finish_oldest_reduction();
+  while (reductions_.size() >= in_flight_[static_cast<std::size_t>(unit.index())]) finish_oldest_reduction();
   activity::enter(activity::Operation::reduce, unit.index());
   mesh_->reduce().set_activity(unit.reduce_label());
   unit.start_reduce();

@@ -29,9 +29,8 @@ class Runtime final : public torch_internals::StorageOwner {
   Runtime(comm::DeviceMesh& mesh, const FullyShardOptions& options, at::Device device);
   ~Runtime() override;
 
-  // Building. Takes the values of `parameters` over into a unit named `fqn`; they are of any mix of dtypes.
-  void add_unit(const std::string& fqn, const std::vector<ModuleParameter>& parameters,
-                const InitialValues& initial_values);
+  // Building. Takes over the values of `unit`'s parameters, which are of any mix of dtypes.
+  void add_unit(const UnitMembers& unit, const InitialValues& initial_values);
   // Once, after the last unit. Collective over the mesh: gets the memory that run()s use.
   void prepare();
 
@@ -80,6 +79,7 @@ class Runtime final : public torch_internals::StorageOwner {
   comm::DeviceMesh* mesh_;
   FullyShardOptions options_;
   UnitBuffers buffers_;
+  std::vector<std::size_t> in_flight_;  // BufferPlans::in_flight
   std::vector<std::unique_ptr<Unit>> units_;
   std::vector<std::string> unit_names_;
   std::vector<std::shared_ptr<void>> hooks_;

@@ -1,5 +1,7 @@
 #include "fsdp/step_traffic.h"
 
+#include <algorithm>
+
 namespace shoal::fsdp {
 namespace {
 
@@ -19,7 +21,10 @@ StepTraffic step_traffic(const std::vector<UnitSizes>& units, const MeshShape& m
   StepTraffic traffic;
   for (const UnitSizes& unit : units) {
     traffic.gathered += micro_steps * gather(unit, mesh.shard);
-    const bool stays = unit.is_root() || &unit == &units.back() || !options.reshard_after_forward;
+    // Of the last units of forward the first of backward and the next stay.
+    const auto from_the_end = static_cast<std::size_t>(&units.back() - &unit);
+    const bool stays = unit.is_root() || from_the_end < std::min<std::size_t>(2, most_whole(options)) ||
+                       !options.reshard_after_forward;
     if (!stays) traffic.gathered += micro_steps * gather(unit, mesh.regather > 0 ? mesh.regather : mesh.shard);
     for (const FlatSizes& flat : unit.flats) {
       traffic.reduced += (keep_gradients ? 1 : micro_steps) * others_part(flat.sent, mesh.shard);

@@ -18,7 +18,8 @@ struct StepTraffic {
 };
 
 // With `micro_steps` a step, of which each reduces gradients, or with `keep_gradients` the last alone. Assumes that
-// each unit is used once a pass, and that the last one of forward stays for backward.
+// each unit is used once forward and once backward, though an embedding is not used again in backward, and that the
+// last two of forward stay for backward where there may be two.
 StepTraffic step_traffic(const std::vector<UnitSizes>& units, const MeshShape& mesh, const FullyShardOptions& options,
                          std::int64_t micro_steps, bool keep_gradients);
 

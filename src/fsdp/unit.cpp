@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "fsdp/buffer_plan.h"
+
 namespace shoal::fsdp {
 
 bool Unit::unsharded() const {
@@ -56,10 +58,11 @@ bool Unit::gradients_missing() const {
 }
 
 std::int32_t Unit::gradient_place() const {
-  constexpr std::uint32_t kMorePlacesThanThereAre = 1009;
+  constexpr std::uint32_t kFactor = 1000003;
   std::uint32_t number = 0;
   for_each_gradient([&](const FlatGradient& gradient) {
-    number = number * kMorePlacesThanThereAre + static_cast<std::uint32_t>(gradient.place() + 1);
+    const std::int64_t place = gradient.place();
+    number = number * kFactor + static_cast<std::uint32_t>(place < 0 ? 0 : place / kBufferAlignment + 1);
   });
   return static_cast<std::int32_t>(number);
 }

@@ -11,9 +11,10 @@ namespace shoal::fsdp {
 
 class Unit {
  public:
-  Unit(std::string fqn, int index)
+  Unit(std::string fqn, int index, bool recomputable = true)
       : fqn_(std::move(fqn)),
         index_(index),
+        recomputable_(recomputable),
         unshard_label_("the all-gather of unit '" + name() + "'"),
         reduce_label_("the reduce-scatter of unit '" + name() + "'"),
         all_reduce_label_("the sum over the replicas of unit '" + name() + "'") {}
@@ -25,6 +26,7 @@ class Unit {
   const std::string& all_reduce_label() const { return all_reduce_label_; }
   int index() const { return index_; }
   bool is_root() const { return fqn_.empty(); }
+  bool recomputable() const { return recomputable_; }  // see ModuleUnit
   std::vector<std::unique_ptr<FlatParameter>>& flats() { return flats_; }
   const std::vector<std::unique_ptr<FlatParameter>>& flats() const { return flats_; }
 
@@ -57,6 +59,7 @@ class Unit {
  private:
   std::string fqn_;
   int index_;
+  bool recomputable_;
   std::string unshard_label_, reduce_label_, all_reduce_label_;
   template <typename F>
   void for_each_gradient(F&& each) const {

@@ -12,10 +12,6 @@
 namespace shoal::fsdp {
 namespace {
 
-constexpr std::int64_t kAlignment = 256;
-
-std::int64_t aligned(std::int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
-
 // Pieces of one allocation of a group. All are asked for before any is there, so that a group has one registration.
 class Arena {
  public:
@@ -55,17 +51,16 @@ class Arena {
   std::vector<std::pair<std::int64_t, Taker>> pieces_;
 };
 
-void ask_for(Arena& arena, BufferPool& pool, const std::vector<std::int64_t>& sizes) {
-  for (const std::int64_t size : sizes) arena.ask(size, [&pool](at::Tensor memory) { pool.add(std::move(memory)); });
-}
-
 // Whether gradients are exchanged, and not reduced by the group, which wants them out of its memory.
-bool exchanges_gradients(const std::vector<UnitSizes>& units) {
-  const auto is_reduced = [](const FlatSizes& flat) { return flat.sent > 0 && flat.received == 0; };
-  return std::none_of(units.begin(), units.end(), [&](const UnitSizes& unit) {
-    return std::any_of(unit.flats.begin(), unit.flats.end(), is_reduced);
+bool exchanges_gradients(const std::vector<std::unique_ptr<Unit>>& units) {
+  const auto is_reduced = [](const auto& flat) { return flat->sizes().sent > 0 && flat->sizes().received == 0; };
+  return std::none_of(units.begin(), units.end(), [&](const auto& unit) {
+    return std::any_of(unit->flats().begin(), unit->flats().end(), is_reduced);
   });
 }
+
+// What a flat parameter's buffers are lent to: all who acquire one know its layout.
+const void* owner_of(const FlatParameter& flat) { return &flat.layout(); }
 
 }  // namespace
 
@@ -73,7 +68,7 @@ UnitBuffers::UnitBuffers(at::Device device)
     : device_(device),
       units_(device),
       root_(device),
-      device_pool_(device),
+      device_pool_(device, /*pinned=*/false, device.is_cpu() ? BufferPool::Spare::kept : BufferPool::Spare::given_back),
       host_pool_(at::kCPU, !device.is_cpu()),
       copies_(device) {}
 
@@ -82,17 +77,19 @@ BufferPool& UnitBuffers::parameters(const Unit& unit) { return pools_of(unit).pa
 BufferPool& UnitBuffers::gradients(const Unit& unit) { return pools_of(unit).gradients; }
 BufferPool& UnitBuffers::received(const Unit& unit) { return pools_of(unit).received; }
 
-void UnitBuffers::reserve(const std::vector<std::unique_ptr<Unit>>& units, const std::vector<UnitSizes>& sizes,
-                          comm::DeviceMesh& mesh, UnitsInUse in_use) {
+void UnitBuffers::reserve(const std::vector<std::unique_ptr<Unit>>& units, const BufferPlans& plans,
+                          comm::DeviceMesh& mesh) {
   Arena shard, reduce;
-  const auto ask = [&](Arena& arena, BufferPool Pools::*pool, std::size_t most, std::int64_t FlatSizes::*size) {
-    const BufferSizes wanted = buffer_sizes(sizes, most, size);
-    ask_for(arena, units_.*pool, wanted.shared);
-    ask_for(arena, root_.*pool, wanted.root);
+  const auto ask = [&](Arena& arena, BufferPool Pools::*pool, const BufferPlan& plan) {
+    arena.ask(plan.shared, [pool, this](at::Tensor memory) { (units_.*pool).reserve(std::move(memory)); });
+    arena.ask(plan.root, [pool, this](at::Tensor memory) { (root_.*pool).reserve(std::move(memory)); });
+    for (std::size_t u = 0; u < units.size(); ++u)
+      for (std::size_t f = 0; f < units[u]->flats().size(); ++f)
+        (pools_of(*units[u]).*pool).set_place(owner_of(*units[u]->flats()[f]), plan.places[u][f]);
   };
-  ask(shard, &Pools::parameters, in_use.parameters, &FlatSizes::whole);
-  ask(reduce, &Pools::gradients, in_use.gradients, &FlatSizes::sent);
-  ask(reduce, &Pools::received, in_use.received, &FlatSizes::received);
+  ask(shard, &Pools::parameters, plans.parameters);
+  ask(reduce, &Pools::gradients, plans.sent);
+  ask(reduce, &Pools::received, plans.received);
   for (const auto& unit : units) {
     for (const auto& flat : unit->flats()) {
       shard_bytes_ += flat->sizes().placed;
@@ -100,7 +97,7 @@ void UnitBuffers::reserve(const std::vector<std::unique_ptr<Unit>>& units, const
     }
   }
   shard.allocate(mesh.shard(), device_);
-  if (exchanges_gradients(sizes))
+  if (exchanges_gradients(units))
     reduce.allocate(mesh.reduce(), device_);
   else
     reduce.allocate_plain(device_);

@@ -1,8 +1,9 @@
 // The memory that a module's units use by turns: pools, and what is put into them before the first step.
 //
 // Whole parameters and the shards they are gathered from lie in memory of the shard group, gradients that are sent and
-// what is received of them in memory of the reducing group (ProcessGroup::allocate()): as many buffers as the schedule
-// has in use at a time, each large enough for any unit, and others for the root, which is whole all the time.
+// what is received of them in memory of the reducing group (ProcessGroup::allocate()): as much as the units that the
+// schedule has in use at a time need, with a place for each of them (buffer_plan.h), and for the root, which is whole
+// all the time, its own.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,9 +13,9 @@
 #include <vector>
 
 #include "comm/device_mesh.h"
+#include "fsdp/buffer_plan.h"
 #include "fsdp/buffer_pool.h"
 #include "fsdp/offload_copies.h"
-#include "fsdp/unit_sizes.h"
 
 namespace shoal::fsdp {
 
@@ -27,14 +28,15 @@ class UnitBuffers {
   BufferPool& parameters(const Unit& unit);  // whole ones
   BufferPool& gradients(const Unit& unit);   // whole ones that are sent
   BufferPool& received(const Unit& unit);    // what comes of the other ranks' gradients
+  // For shards of gradients, among others. On a GPU what is released goes back to LibTorch's allocator: forward passes
+  // have their activations in the memory that the gradients' shards fill one by one as backward frees it again.
   BufferPool& device() { return device_pool_; }
   BufferPool& host() { return host_pool_; }  // pinned where the device is a GPU
   OffloadCopies& copies() { return copies_; }
 
-  // Collective over mesh.shard() and mesh.reduce(), with the same units on all ranks, whose sizes `sizes` are. Fills
+  // Collective over mesh.shard() and mesh.reduce(), with the same units on all ranks, whose buffers `plans` are. Fills
   // the pools, and places the shards that parameters are gathered from.
-  void reserve(const std::vector<std::unique_ptr<Unit>>& units, const std::vector<UnitSizes>& sizes,
-               comm::DeviceMesh& mesh, UnitsInUse in_use);
+  void reserve(const std::vector<std::unique_ptr<Unit>>& units, const BufferPlans& plans, comm::DeviceMesh& mesh);
 
   std::int64_t bytes() const;
   // Buffers of whole parameters and sent gradients that were made later than reserve(), for operators that need more

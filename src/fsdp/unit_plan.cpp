@@ -2,6 +2,7 @@
 
 #include <torch/nn/module.h>
 
+#include <map>
 #include <unordered_map>
 
 #include "core/check.h"
@@ -14,15 +15,11 @@ namespace {
 
 using torch::nn::Module;
 
-bool is_within(const std::string& fqn, const std::string& unit) {
-  return unit.empty() || fqn == unit || fqn.starts_with(unit + ".");
-}
-
 // The innermost unit around module `fqn`.
-const std::string& unit_around(const std::vector<std::string>& units, const std::string& fqn) {
-  const std::string* best = &units[0];
-  for (const std::string& unit : units)
-    if (is_within(fqn, unit) && unit.size() >= best->size()) best = &unit;
+UnitMembers& unit_around(std::vector<UnitMembers>& units, const std::string& fqn) {
+  UnitMembers* best = units.data();
+  for (UnitMembers& unit : units)
+    if (is_within(fqn, unit.fqn) && unit.fqn.size() >= best->fqn.size()) best = &unit;
   return *best;
 }
 
@@ -37,8 +34,9 @@ void check_parameter(const std::string& fqn, const at::Tensor& tensor) {
 
 UnitPlan plan_units(Module& root, const WrapPolicy& policy) {
   UnitPlan plan;
-  plan.unit_fqns.push_back("");
-  for (const ModuleUnit& unit : policy.select(root)) plan.unit_fqns.push_back(unit.fqn);
+  plan.units.push_back({.fqn = ""});
+  for (const ModuleUnit& unit : policy.select(root))
+    plan.units.push_back({.fqn = unit.fqn, .recomputable = unit.recomputable});
   std::unordered_map<const void*, std::string> by_impl, by_storage;
   for (const auto& module : root.named_modules()) {
     for (const auto& item : module.value()->named_parameters(/*recurse=*/false)) {
@@ -55,9 +53,10 @@ UnitPlan plan_units(Module& root, const WrapPolicy& policy) {
           own_storage || tensor.numel() == 0, OptionError,
           "parameters '{}' and '{}' share memory but are two tensors; tie them by assigning the same tensor to both",
           sharer->second, fqn);
-      plan.units[unit_around(plan.unit_fqns, module.key())].push_back({fqn, tensor});
+      unit_around(plan.units, module.key()).parameters.push_back({fqn, tensor});
     }
   }
+  std::erase_if(plan.units, [](const UnitMembers& unit) { return unit.parameters.empty(); });
   return plan;
 }
 
@@ -73,11 +72,9 @@ std::vector<UnitSizes> unit_sizes(Module& module, const WrapPolicy& policy, cons
                                   const FullyShardOptions& options, bool on_cpu) {
   const UnitPlan plan = plan_units(module, policy);
   std::vector<UnitSizes> units;
-  for (const std::string& fqn : plan.unit_fqns) {
-    const auto unit = plan.units.find(fqn);
-    if (unit == plan.units.end()) continue;
-    units.push_back({fqn, {}});
-    for (const auto& members : flats_of(unit->second)) {
+  for (const UnitMembers& unit : plan.units) {
+    units.push_back({.fqn = unit.fqn, .recomputable = unit.recomputable});
+    for (const auto& members : flats_of(unit.parameters)) {
       std::vector<std::int64_t> numels;
       for (const ModuleParameter& p : members) numels.push_back(p.tensor.numel());
       units.back().flats.push_back(flat_sizes(layout_of(numels, mesh),

@@ -3,7 +3,6 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,9 +22,13 @@ struct ModuleParameter {
 };
 
 // The parameters of a module by the unit that holds each, and the names under which tied ones stand again.
+struct UnitMembers {
+  std::string fqn;           // "" for the root
+  bool recomputable = true;  // see ModuleUnit
+  std::vector<ModuleParameter> parameters;
+};
 struct UnitPlan {
-  std::vector<std::string> unit_fqns;  // in the order of named_modules(), the root first
-  std::map<std::string, std::vector<ModuleParameter>> units;
+  std::vector<UnitMembers> units;  // that have parameters, in the order of named_modules(), the root first
   std::vector<std::pair<std::string, std::string>> aliases;
 };
 

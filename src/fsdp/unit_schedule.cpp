@@ -59,8 +59,10 @@ bool UnitSchedule::may_reshard(const Unit& unit, Now now) const {
 
 // An idle unit that is the next to be used stays, if there may be so many.
 void UnitSchedule::reshard_idle(Now now) {
-  const auto next = order_->upcoming();
-  const int next_unit = !next.empty() && next[0].kind == UnitEvent::use ? next[0].unit : -1;
+  const auto upcoming = order_->upcoming();
+  const auto next = std::find_if(upcoming.begin(), upcoming.end(),
+                                 [](const UnitEvent& event) { return event.kind == UnitEvent::use; });
+  const int next_unit = next != upcoming.end() ? next->unit : -1;
   for (std::size_t i = 0; i < whole_.size();) {
     Unit& unit = *whole_[i];
     if (!may_reshard(unit, now) || (unit.index() == next_unit && whole_.size() <= most_whole_)) {
@@ -85,12 +87,13 @@ void UnitSchedule::name_activity(const Unit& unit) const {
   if (mesh_->regather() != nullptr) mesh_->regather()->set_activity(unit.unshard_label());
 }
 
+// The root, which stays whole once it is, does not count.
 void UnitSchedule::prefetch(int depth) {
   for (const UnitEvent& event : order_->upcoming()) {
     if (depth == 0 || event.kind == UnitEvent::end) return;
     if (event.kind != UnitEvent::use) continue;
-    --depth;
     Unit& unit = *(*units_)[static_cast<std::size_t>(event.unit)];
+    if (!unit.is_root()) --depth;
     if (std::find(whole_.begin(), whole_.end(), &unit) != whole_.end()) continue;
     if (!unit.is_root()) {
       if (whole_.size() >= most_whole_) return;

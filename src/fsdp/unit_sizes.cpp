@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <numeric>
 
 #include "comm/device_mesh.h"
 
@@ -14,14 +13,6 @@ constexpr std::int64_t kShardAlignment = 16;
 
 std::int64_t bytes_of(std::int64_t elements, at::ScalarType type) {
   return elements * static_cast<std::int64_t>(c10::elementSize(type));
-}
-
-// Largest first.
-std::vector<std::int64_t> sorted(const UnitSizes& unit, std::int64_t FlatSizes::*size) {
-  std::vector<std::int64_t> all;
-  for (const FlatSizes& flat : unit.flats) all.push_back(flat.*size);
-  std::sort(all.rbegin(), all.rend());
-  return all;
 }
 
 }  // namespace
@@ -59,38 +50,6 @@ std::size_t most_whole(const FullyShardOptions& options) {
   if (options.limit_all_gathers > 0) return static_cast<std::size_t>(options.limit_all_gathers);
   const int ahead_in_backward = options.backward_prefetch_post ? 0 : options.backward_prefetch;
   return 1 + static_cast<std::size_t>(std::max(options.forward_prefetch, ahead_in_backward));
-}
-
-// While reductions are on their way, the next unit's gradients are collected.
-UnitsInUse units_in_use(const FullyShardOptions& options) {
-  return {most_whole(options), kReductionsInFlight + 1, kReductionsInFlight};
-}
-
-std::int64_t BufferSizes::bytes() const {
-  return std::accumulate(shared.begin(), shared.end(), std::accumulate(root.begin(), root.end(), std::int64_t{0}));
-}
-
-// What must be there so that any `in_use` of the units but the root have their buffers at a time: that often, the
-// largest flat parameter of any unit, the second largest, and so on. Where that is all units, each has its own.
-BufferSizes buffer_sizes(const std::vector<UnitSizes>& units, std::size_t in_use, std::int64_t FlatSizes::*size) {
-  BufferSizes sizes;
-  std::vector<std::int64_t> largest, all;
-  std::size_t counted = 0;
-  for (const UnitSizes& unit : units) {
-    const std::vector<std::int64_t> mine = sorted(unit, size);
-    if (unit.is_root()) sizes.root = mine;
-    if (unit.is_root() || mine.empty() || mine[0] == 0) continue;
-    ++counted;
-    all.insert(all.end(), mine.begin(), mine.end());
-    largest.resize(std::max(largest.size(), mine.size()), 0);
-    for (std::size_t i = 0; i < mine.size(); ++i) largest[i] = std::max(largest[i], mine[i]);
-  }
-  if (in_use >= counted) {
-    sizes.shared = std::move(all);
-    return sizes;
-  }
-  for (const std::int64_t one : largest) sizes.shared.insert(sizes.shared.end(), in_use, one);
-  return sizes;
 }
 
 }  // namespace shoal::fsdp

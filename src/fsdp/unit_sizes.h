@@ -53,6 +53,7 @@ ShardLayout layout_of(const std::vector<std::int64_t>& numels, const MeshShape& 
 struct UnitSizes {
   std::string fqn;  // "" for the root
   std::vector<FlatSizes> flats;
+  bool recomputable = true;  // see ModuleUnit
   bool is_root() const { return fqn.empty(); }
 };
 
@@ -60,23 +61,7 @@ struct UnitSizes {
 std::vector<UnitSizes> unit_sizes(torch::nn::Module& module, const WrapPolicy& policy, const MeshShape& mesh,
                                   const FullyShardOptions& options, bool on_cpu);
 
-// Units but the root that have memory at a time.
-struct UnitsInUse {
-  std::size_t parameters;  // all of them: one buffer a unit, of its own size
-  std::size_t gradients, received;
-};
-UnitsInUse units_in_use(const FullyShardOptions& options);
 // Units but the root that may be whole, or on their way, at a time.
 std::size_t most_whole(const FullyShardOptions& options);
-
-// One reduction runs while the next unit's gradients are computed; more would only hold more whole gradients.
-inline constexpr std::size_t kReductionsInFlight = 2;
-
-// The sizes of a kind of buffer that the units but the root share, and of the root's own.
-struct BufferSizes {
-  std::vector<std::int64_t> shared, root;
-  std::int64_t bytes() const;
-};
-BufferSizes buffer_sizes(const std::vector<UnitSizes>& units, std::size_t in_use, std::int64_t FlatSizes::*size);
 
 }  // namespace shoal::fsdp

@@ -6,8 +6,10 @@
 #include <torch/nn/modules/container/moduledict.h>
 #include <torch/nn/modules/container/modulelist.h>
 
+#include <algorithm>
 #include <charconv>
 #include <sstream>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "core/check.h"
@@ -132,6 +134,54 @@ class NamePolicy final : public WrapPolicy {
   std::vector<std::string> patterns_;
 };
 
+// Another policy, and of what it leaves to the root the modules that are large by themselves.
+class RestPolicy final : public WrapPolicy {
+ public:
+  RestPolicy(std::unique_ptr<WrapPolicy> first, std::int64_t min_params)
+      : first_(std::move(first)), min_params_(min_params) {}
+  std::string text() const override { return fmt::format("{}+rest:{}", first_->text(), min_params_); }
+
+  std::vector<ModuleUnit> select(Module& root) const override {
+    std::vector<ModuleUnit> units = first_->select(root);
+    const std::vector<ModuleUnit> first = units;
+    const auto is_taken = [&](const std::string& fqn) {
+      return std::any_of(first.begin(), first.end(), [&](const ModuleUnit& unit) { return is_within(fqn, unit.fqn); });
+    };
+    const std::unordered_map<const void*, int> holders = holders_of_parameters(root);
+    std::unordered_map<std::string, std::size_t> order;
+    for (const auto& item : root.named_modules("", /*include_self=*/false)) {
+      order.emplace(item.key(), order.size());
+      if (!is_taken(item.key()) && is_large(*item.value(), holders))
+        units.push_back({.fqn = item.key(), .module = item.value().get(), .recomputable = false});
+    }
+    std::stable_sort(units.begin(), units.end(),
+                     [&](const ModuleUnit& a, const ModuleUnit& b) { return order.at(a.fqn) < order.at(b.fqn); });
+    return units;
+  }
+
+ private:
+  // In how many modules each parameter stands.
+  static std::unordered_map<const void*, int> holders_of_parameters(Module& root) {
+    std::unordered_map<const void*, int> holders;
+    for (const auto& module : root.named_modules())
+      for (const at::Tensor& parameter : module.value()->parameters(/*recurse=*/false))
+        ++holders[parameter.unsafeGetTensorImpl()];
+    return holders;
+  }
+
+  bool is_large(Module& module, const std::unordered_map<const void*, int>& holders) const {
+    std::int64_t numel = 0;
+    for (const at::Tensor& parameter : module.parameters(/*recurse=*/false)) {
+      if (holders.at(parameter.unsafeGetTensorImpl()) > 1) return false;
+      numel += parameter.numel();
+    }
+    return numel >= min_params_;
+  }
+
+  std::unique_ptr<WrapPolicy> first_;
+  std::int64_t min_params_;
+};
+
 std::vector<std::string> split(const std::string& text) {
   std::vector<std::string> parts;
   std::istringstream stream(text);
@@ -140,27 +190,38 @@ std::vector<std::string> split(const std::string& text) {
   return parts;
 }
 
-std::int64_t parse_min_params(const std::string& text) {
+std::int64_t parse_min_params(const char* kind, const std::string& text) {
   std::int64_t n = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n);
   SHOAL_CHECK(error == std::errc() && end == text.data() + text.size() && n > 0, OptionError,
-              "--wrap size:{}: MIN_PARAMS must be a whole number above 0", text);
+              "--wrap {}:{}: MIN_PARAMS must be a whole number above 0", kind, text);
   return n;
 }
 
 }  // namespace
 
+bool is_within(const std::string& fqn, const std::string& unit) {
+  return unit.empty() || fqn == unit || fqn.starts_with(unit + ".");
+}
+
 std::unique_ptr<WrapPolicy> parse_wrap_policy(const std::string& text) {
+  constexpr std::string_view kRest = "+rest:";
+  if (const auto plus = text.find(kRest); plus != std::string::npos)
+    return std::make_unique<RestPolicy>(parse_wrap_policy(text.substr(0, plus)),
+                                        parse_min_params("…+rest", text.substr(plus + kRest.size())));
   if (text == "none") return std::make_unique<NonePolicy>();
   const auto colon = text.find(':');
   const std::string kind = text.substr(0, colon);
   const std::string rest = colon == std::string::npos ? "" : text.substr(colon + 1);
   if (const std::vector<std::string> parts = split(rest); !parts.empty()) {
-    if (kind == "size") return std::make_unique<SizePolicy>(parse_min_params(rest));
+    if (kind == "size") return std::make_unique<SizePolicy>(parse_min_params("size", rest));
     if (kind == "class") return std::make_unique<ClassPolicy>(parts);
     if (kind == "name") return std::make_unique<NamePolicy>(parts);
   }
-  throw OptionError("--wrap {}: expected none, size:MIN_PARAMS, class:NAME,… or name:PATTERN,…", text);
+  throw OptionError(
+      "--wrap {}: expected none, size:MIN_PARAMS, class:NAME,… or name:PATTERN,…, and +rest:MIN_PARAMS behind it if "
+      "wanted",
+      text);
 }
 
 }  // namespace shoal::fsdp

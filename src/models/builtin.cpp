@@ -55,11 +55,13 @@ struct Size {
   ModelOptions shape;
 };
 
-TrainingDefaults language_defaults(const Size& size, std::string schedule, std::string wrap) {
+// Blocks are units, and so are embedding and head where they are not tied and larger than a block of most models: the
+// root's unit is whole all the time.
+TrainingDefaults language_defaults(const Size& size, std::string schedule, const std::string& block) {
   return {.optimizer = "adamw",
           .learning_rate = size.learning_rate,
           .schedule = std::move(schedule),
-          .wrap = std::move(wrap),
+          .wrap = "class:" + block + "+rest:10000000",
           .epochs = 1,
           .batch_size = size.batch_size};
 }
@@ -72,7 +74,7 @@ ModelEntry gpt2(const Size& size) {
   shape.dropout = 0;
   return {.name = size.name,
           .summary = size.summary,
-          .defaults = language_defaults(size, "cosine:0.1", "class:GPT2Block"),
+          .defaults = language_defaults(size, "cosine:0.1", "GPT2Block"),
           .shape = shape,
           .metric = Metric::perplexity,
           .make = make_gpt2,
@@ -85,7 +87,7 @@ ModelEntry llama(const Size& size) {
   shape.rope_theta = 500000;
   return {.name = size.name,
           .summary = size.summary,
-          .defaults = language_defaults(size, "cosine:0.1", "class:LlamaDecoderLayer"),
+          .defaults = language_defaults(size, "cosine:0.1", "LlamaDecoderLayer"),
           .shape = shape,
           .metric = Metric::perplexity,
           .make = make_llama,
@@ -100,7 +102,7 @@ ModelEntry bert(const Size& size) {
   shape.dropout = 0.1;
   return {.name = size.name,
           .summary = size.summary,
-          .defaults = language_defaults(size, "linear", "class:BertLayer"),
+          .defaults = language_defaults(size, "linear", "BertLayer"),
           .shape = shape,
           .metric = Metric::perplexity,
           .make = make_bert,

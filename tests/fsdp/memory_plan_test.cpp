@@ -88,9 +88,11 @@ TEST(MemoryPlan, OfAModuleIsExact) {
     EXPECT_EQ(plan.gradients, 8 * shard);
     EXPECT_EQ(plan.optimizer_states, 2 * 8 * shard);
     EXPECT_EQ(plan.compute_shards, ranks > 1 ? 0 : 4 * shard);  // of several ranks, each rounds as it gathers
-    // Parameters: one Block in use and one ahead; gradients: of two that are reduced and one that is collected.
-    const std::int64_t whole = 2 * block_padded + root_padded, gradients = 3 * block_padded + root_padded;
-    EXPECT_EQ(plan.unit_buffers, ranks > 1 ? 4 * (whole + gradients) : 0);
+    // Parameters: one Block in use and one ahead; gradients: of two that are reduced and one that is collected. Each
+    // buffer begins on a boundary of 256 bytes.
+    const std::int64_t block_buffer = (4 * block_padded + 255) / 256 * 256,
+                       root_buffer = (4 * root_padded + 255) / 256 * 256;
+    EXPECT_EQ(plan.unit_buffers, ranks > 1 ? 5 * block_buffer + 2 * root_buffer : 0);
     EXPECT_EQ(plan.host, 0);
     EXPECT_EQ(plan.shard_size, ranks);
   });

@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "fsdp/harness.h"
 #include "models/mnist_net.h"
+#include "models/registry.h"
 
 namespace shoal::testing {
 namespace {
@@ -57,9 +58,37 @@ TEST(WrapPolicy, NamePatternsKeepToOnePartUnlessToldOtherwise) {
   EXPECT_THROW(selected(*mlp.module, "name:blocks.1,transformer.*"), OptionError);
 }
 
+TEST(WrapPolicy, RestTakesLargeModulesThatAreLeftToTheRoot) {
+  // Without Blocks: embed 49 parameters, norm 14, head 40.
+  const TestModel mlp = make_mlp();
+  EXPECT_EQ(selected(*mlp.module, "class:Block+rest:40"), Names({"embed", "blocks.0", "blocks.1", "blocks.2", "head"}));
+  EXPECT_EQ(selected(*mlp.module, "class:Block+rest:41"), Names({"embed", "blocks.0", "blocks.1", "blocks.2"}));
+  EXPECT_EQ(selected(*mlp.module, "class:Block+rest:50"), selected(*mlp.module, "class:Block"));
+  EXPECT_EQ(selected(*mlp.module, "none+rest:105"),
+            Names({"blocks.0.up", "blocks.0.down", "blocks.1.up", "blocks.1.down", "blocks.2.up", "blocks.2.down"}));
+  EXPECT_EQ(fsdp::parse_wrap_policy("class:Block+rest:40")->text(), "class:Block+rest:40");
+  for (const fsdp::ModuleUnit& unit : fsdp::parse_wrap_policy("class:Block+rest:40")->select(*mlp.module))
+    EXPECT_EQ(unit.recomputable, unit.fqn.starts_with("blocks.")) << unit.fqn;
+  // The weight of `embed` stands in `inner` as well.
+  EXPECT_EQ(selected(*make_tied().module, "class:Block+rest:30"), Names({"block", "inner", "head"}));
+}
+
+TEST(WrapPolicy, BuiltinModelsHaveEmbeddingAndHeadAsUnitsUnlessTheyAreTied) {
+  const auto units_of = [](const char* name, bool untied) {
+    const models::ModelEntry& entry = models::find_model(name);
+    const auto model =
+        entry.make(models::complete(entry, {.layers = 1, .heads = 4, .hidden_size = 256, .untied_head = untied}));
+    return selected(*model->module(), entry.defaults.wrap);
+  };
+  EXPECT_EQ(units_of("gpt2-tiny", false), Names({"transformer.h.0"}));
+  EXPECT_EQ(units_of("gpt2-tiny", true), Names({"transformer.wte", "transformer.h.0", "lm_head"}));
+  EXPECT_EQ(units_of("llama-tiny", false), Names({"model.layers.0"}));
+  EXPECT_EQ(units_of("llama-tiny", true), Names({"model.embed_tokens", "model.layers.0", "lm_head"}));
+}
+
 TEST(WrapPolicy, ABadTextNamesTheFlag) {
   for (const char* text : {"", "size", "size:", "size:0", "size:-5", "size:12k", "class:", "class:,", "name:", "name:,",
-                           "auto", "size:1:2"}) {
+                           "auto", "size:1:2", "+rest:5", "class:Block+rest:0", "none+rest:5+rest:6"}) {
     try {
       fsdp::parse_wrap_policy(text);
       ADD_FAILURE() << "'" << text << "' was taken";

@@ -108,19 +108,23 @@ struct WayToShard {
   const char* offload;
   int files;
   int ranks;
+  const char* wrap = "size:20";
 };
 
 // A checkpoint says nothing of how the job that wrote it held its state. Each restore compares the checksums of whole
 // tensors in memory with those of the files; what comes after it is that of a run without a stop.
 TEST(Restart, FromAnyWayToShardToAnyOther) {
   const Weights expected = uninterrupted(kMostRanks, 0);
-  const std::vector<WayToShard> ways{{"full_shard", 0, "none", 0, 4},   {"no_shard", 0, "none", 1, 4},
-                                     {"hybrid_shard", 2, "none", 2, 4}, {"shard_grad_op", 0, "optimizer", 0, 3},
-                                     {"full_shard", 0, "params", 2, 5}, {"hybrid_shard_zero2", 3, "none", 0, 6}};
+  const std::vector<WayToShard> ways{
+      {"full_shard", 0, "none", 0, 4},         {"no_shard", 0, "none", 1, 4},
+      {"hybrid_shard", 2, "none", 2, 4},       {"shard_grad_op", 0, "optimizer", 0, 3},
+      {"full_shard", 0, "params", 2, 5},       {"hybrid_shard_zero2", 3, "none", 0, 6},
+      {"full_shard", 0, "none", 0, 4, "none"}, {"full_shard", 0, "none", 1, 3, "none+rest:40"}};
   const auto set = [](SmallJob& job, const WayToShard& way) {
     job.options.sharding.strategy = way.strategy;
     job.options.sharding.shard_size = way.shard_size;
     job.options.sharding.offload = way.offload;
+    job.options.sharding.wrap = way.wrap;
     job.options.checkpoint.files = way.files;
   };
   for (const WayToShard& before : ways) {
@@ -129,9 +133,10 @@ TEST(Restart, FromAnyWayToShardToAnyOther) {
     set(stopped, before);
     train_until_stopped(before.ranks, stopped, 6);
     for (const WayToShard& after : ways) {
-      SCOPED_TRACE(fmt::format("{} with offload {} on {} ranks, then {} with offload {} on {}", before.strategy,
-                               before.offload, before.ranks, after.strategy, after.offload, after.ranks));
-      SmallJob job = job_in(folder.path() / fmt::format("{}_{}", after.strategy, after.offload), 0);
+      SCOPED_TRACE(fmt::format(
+          "{} with offload {} and units {} on {} ranks, then {} with offload {} and units {} on {}", before.strategy,
+          before.offload, before.wrap, before.ranks, after.strategy, after.offload, after.wrap, after.ranks));
+      SmallJob job = job_in(folder.path() / fmt::format("{}_{}_{}", after.strategy, after.offload, after.wrap), 0);
       set(job, after);
       job.options.checkpoint.resume = stopped.options.checkpoint.directory;
       const Weights continued = continue_on(after.ranks, job);
