@@ -165,8 +165,9 @@ po::options_description sharding_options(TrainOptions& o) {
        "full_shard, shard_grad_op, no_shard, hybrid_shard, hybrid_shard_zero2; or zero3, zero2, zero1")             //
       ("shard-size", value(o.sharding.shard_size, "N"), "ranks a shard group of the hybrid strategies (a node's)")  //
       ("reshard-after-forward", value(o.sharding.reshard_after_forward, "N"),
-       "ranks among which units stay whole from forward to backward, say a node's; 0: only while in use (0)")        //
-      ("wrap", value(o.sharding.wrap, "POLICY"), "units: none, size:MIN_PARAMS, class:NAME,..., name:PATTERN,...")   //
+       "ranks among which units stay whole from forward to backward, say a node's; 0: only while in use (0)")  //
+      ("wrap", value(o.sharding.wrap, "POLICY"),
+       "units: none, size:MIN_PARAMS, class:NAME,..., name:PATTERN,...; +rest:MIN_PARAMS: large modules left over")  //
       ("forward-prefetch", value(o.sharding.forward_prefetch, "N"), "units gathered ahead in the forward pass (1)")  //
       ("backward-prefetch", prefetch_value(o.sharding),
        "the same in the backward pass; pre: 1, none: 0; post: 1, once the gradients of the unit before are sent (1)")  //

@@ -18,6 +18,7 @@ FlatGradient::FlatGradient(const ShardLayout& layout, const FlatDtypes& dtypes, 
       options_(options),
       arrived_(layout.tensors(), 0),
       held_(layout.tensors(), 0),
+      asked_(layout.tensors(), 0),
       replica_sum_(mesh.replicate(), pools.device, options.deterministic),
       sum_(pools.masters, dtypes.masters, options.deterministic) {
   if (options.scatters)
@@ -26,6 +27,7 @@ FlatGradient::FlatGradient(const ShardLayout& layout, const FlatDtypes& dtypes, 
 
 void FlatGradient::expect() {
   std::fill(arrived_.begin(), arrived_.end(), 0);
+  std::fill(asked_.begin(), asked_.end(), 0);
   missing_ = arrived_.size();
 }
 
@@ -34,9 +36,26 @@ BufferPool& FlatGradient::whole_pool() { return plain_ ? pools_.device : pools_.
 // One backward pass brings one gradient a tensor, of the parameters' type; only sums of several need more digits.
 void FlatGradient::make_whole(bool plain) {
   if (whole_.defined()) return;
-  const bool is_a_sum = keeps_whole_ || !exchange_;
-  plain_ = plain || is_a_sum;
-  whole_ = whole_pool().acquire(layout_->padded_numel(), is_a_sum ? dtypes_.reduced : dtypes_.sent(), layout_);
+  plain_ = plain || is_a_sum();
+  whole_ = whole_pool().acquire(layout_->padded_numel(), is_a_sum() ? dtypes_.reduced : dtypes_.sent(), layout_);
+}
+
+void* FlatGradient::place_for(std::int64_t begin, std::int64_t bytes) {
+  constexpr std::uintptr_t kVector = 16;  // what kernels store at once
+  if (missing_ == 0 || is_a_sum() || dtypes_.sent() != dtypes_.params) return nullptr;
+  const auto size = static_cast<std::int64_t>(c10::elementSize(dtypes_.params));
+  for (std::size_t i = 0; i < layout_->tensors(); ++i) {
+    const Range place = layout_->tensor(i);
+    if (place.begin * size != begin || place.count * size != bytes) continue;
+    if (arrived_[i] || held_[i] || asked_[i]) return nullptr;
+    const at::NoGradGuard no_grad;
+    make_whole(/*plain=*/false);
+    std::byte* const there = static_cast<std::byte*>(whole_.data_ptr()) + begin;
+    if (reinterpret_cast<std::uintptr_t>(there) % kVector != 0) return nullptr;
+    asked_[i] = 1;
+    return there;
+  }
+  return nullptr;
 }
 
 void FlatGradient::collect(std::size_t index, const at::Tensor& gradient) {
@@ -50,6 +69,8 @@ void FlatGradient::collect(std::size_t index, const at::Tensor& gradient) {
   if (held_[index]) {
     SHOAL_ASSERT(whole_.scalar_type() == dtypes_.reduced);
     kept.add_(gradient);
+  } else if (gradient.const_data_ptr() == kept.const_data_ptr()) {
+    SHOAL_ASSERT(asked_[index] && gradient.is_contiguous());
   } else {
     kept.copy_(gradient);
   }

@@ -47,7 +47,11 @@ class FlatGradient {
   // A backward pass begins: one gradient of each tensor of the layout is to come.
   void expect();
   std::size_t missing() const { return missing_; }
-  // `gradient` of tensor `index`. Added to what earlier passes left unreduced.
+  // Where the gradient of the tensor at `begin` of the flat parameter (both in bytes) may be left at once; null where
+  // it is to be added up, comes in another type, or was asked for before: autograd adds up two gradients of one pass.
+  void* place_for(std::int64_t begin, std::int64_t bytes);
+  // `gradient` of tensor `index`. Added to what earlier passes left unreduced. Nothing is copied where it is in its
+  // place already.
   void collect(std::size_t index, const at::Tensor& gradient);
 
   // Where in the memory reserved in pools.sent the whole gradient is; -1 for other memory, and without one.
@@ -78,6 +82,7 @@ class FlatGradient {
 
  private:
   bool offloaded() const { return &pools_.masters != &pools_.device; }
+  bool is_a_sum() const { return keeps_whole_ || !exchange_; }
   BufferPool& whole_pool();
   void make_whole(bool plain);
   at::Tensor reduced_shard();
@@ -93,6 +98,7 @@ class FlatGradient {
 
   std::vector<char> arrived_;  // in this backward pass
   std::vector<char> held_;     // in whole_
+  std::vector<char> asked_;    // place_for() gave its place away in this backward pass
   std::size_t missing_ = 0;
   bool keeps_whole_ = false;
   bool plain_ = false;  // whole_ is of pools_.device

@@ -163,6 +163,12 @@ void FlatParameter::keep_shard_of_unsharded() {
   if (compute_.defined()) compute_.copy_(master_);
 }
 
+void* FlatParameter::gradient_place(std::int64_t begin, std::int64_t bytes) {
+  if (!gradients_ || torch_internals::backward_pass() < 0) return nullptr;
+  owner().before_gradient();
+  return gradients_->place_for(begin, bytes);
+}
+
 void FlatParameter::collect_gradient(std::size_t index) {
   at::Tensor& slot = parameters_[index].tensor.mutable_grad();
   const at::Tensor gradient = slot.detach();

@@ -92,6 +92,7 @@ class FlatParameter final : public torch_internals::StorageUser {
   void keep_shard_of_unsharded();
 
   FlatGradient* gradients() const { return gradients_.get(); }  // null for frozen parameters
+  void* gradient_place(std::int64_t begin, std::int64_t bytes) override;
   // Takes the gradient of parameter `index` out of its .grad.
   void collect_gradient(std::size_t index);
   void drop_gradients();  // all of this step

@@ -188,6 +188,11 @@ void Runtime::notice_backward() {
   torch_internals::at_end_of_backward([this] { end_backward(); });
 }
 
+void Runtime::before_gradient() {
+  const NoInterceptScope quiet;
+  if (running_) notice_backward();
+}
+
 void Runtime::gradient_arrived(FlatParameter& flat, std::size_t index) {
   SHOAL_CHECK(running_, OptionError,
               "backward() was called outside FullyShardedModule::run() (parameter '{}' got a gradient)",

@@ -61,6 +61,7 @@ class Runtime final : public torch_internals::StorageOwner {
   }
 
   void before_operator(std::span<torch_internals::StorageUser* const> users) override;
+  void before_gradient() override;
 
  private:
   int kind_of_run() const;

@@ -32,14 +32,16 @@ template struct GiveThrowFlag<&c10::StorageImpl::throw_on_immutable_data_ptr_>;
 
 // The mark of a tagged storage is its deleter, the context beside it the StorageUser: one load and one compare tell a
 // tagged storage from any other, without a map or a lock.
-void tag(void* /*user*/) {}
-
-c10::DataPtr tagged(void* memory, StorageUser* user, c10::Device device) { return {memory, user, &tag, device}; }
+c10::DataPtr tagged(void* memory, StorageUser* user, c10::Device device) {
+  return {memory, static_cast<ParameterOwner*>(user), &lent_by_owner, device};
+}
 
 StorageUser* user_of(const c10::TensorImpl* tensor) {
   if (!tensor->has_storage()) return nullptr;
   c10::StorageImpl* storage = tensor->unsafe_storage().unsafeGetStorageImpl();
-  return storage ? storage->_mutable_data_ptr_no_checks().cast_context<StorageUser>(&tag) : nullptr;
+  if (!storage) return nullptr;
+  const c10::DataPtr& memory = storage->_mutable_data_ptr_no_checks();
+  return static_cast<StorageUser*>(memory.cast_context<ParameterOwner>(&lent_by_owner));
 }
 
 c10::StorageImpl& storage_of(const at::Tensor& tensor) {

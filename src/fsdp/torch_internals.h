@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "core/parameter_owner.h"
 #include "shard/dtype.h"
 
 namespace c10 {
@@ -28,10 +29,12 @@ class StorageOwner {
   // `users`: those of this owner among the operator's tensor arguments, without immediate repetitions. After the call
   // their memory must be there. Runs on the thread that calls the operator, which in backward may be autograd's.
   virtual void before_operator(std::span<StorageUser* const> users) = 0;
+  // Before a gradient of one of its users is made, in a backward pass that may not be known yet; on its thread.
+  virtual void before_gradient() {}
 };
 
 // A tagged storage: a tensor's memory that comes and goes. Views made of `flat()` share it.
-class StorageUser {
+class StorageUser : public ParameterOwner {
  public:
   // A storage of `numel` elements without memory. `unavailable`: what LibTorch says in the exception when the tensor
   // is read while it has none.
@@ -39,8 +42,9 @@ class StorageUser {
               std::string unavailable);
   StorageUser(const StorageUser&) = delete;
   StorageUser& operator=(const StorageUser&) = delete;
-  virtual ~StorageUser();
+  ~StorageUser() override;
 
+  void* gradient_place(std::int64_t /*begin*/, std::int64_t /*bytes*/) override { return nullptr; }
   StorageOwner& owner() const { return *owner_; }
   const at::Tensor& flat() const { return flat_; }
   bool has_memory() const { return memory_ != nullptr; }

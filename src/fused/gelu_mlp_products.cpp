@@ -132,16 +132,17 @@ std::array<at::Tensor, kMlpGradients> gelu_mlp_backward(const at::Tensor& grad, 
   if (wanted[kOfWeightOut]) {
     // Dropped when its product is queued: the activation is one of the largest tensors here.
     const at::Tensor activated = through ? std::exchange(middle.activated, {}) : gelu_of(inner, device);
-    const ParameterGradients of_out =
-        parameter_gradients(rows, activated, weights.layout, wanted[kOfBiasOut], epilogues.bias_gradient, device);
+    const ParameterGradients of_out = parameter_gradients(rows, activated, weights.weight_out, weights.layout,
+                                                          wanted[kOfBiasOut], epilogues.bias_gradient, device);
     gradients[kOfWeightOut] = of_out.weight;
     gradients[kOfBiasOut] = of_out.bias;
   } else if (wanted[kOfBiasOut]) {
     gradients[kOfBiasOut] = sum_of_rows(rows, device);
   }
   if (wanted[kOfWeightIn])
-    gradients[kOfWeightIn] =
-        parameter_gradients(middle.gradient, as_rows(x), weights.layout, /*with_bias=*/false, false, device).weight;
+    gradients[kOfWeightIn] = parameter_gradients(middle.gradient, as_rows(x), weights.weight_in, weights.layout,
+                                                 /*with_bias=*/false, false, device)
+                                 .weight;
   if (wanted[kOfX]) {
     const at::Tensor weight = as_rows(weights.weight_in);
     gradients[kOfX] = empty_like_rows(grad, weight.size(weights.layout == WeightLayout::out_in ? 1 : 0));

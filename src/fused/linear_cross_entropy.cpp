@@ -38,13 +38,17 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> loss_and_gradients(const at::Tens
 }
 
 // In fp32, without waiting for the GPU; a product of LibTorch's would first round the factor to the gradient's type.
-at::Tensor scaled(const at::Tensor& gradient, const at::Tensor& factor, at::ScalarType type) {
-  if (!gradient.defined()) return {};
-  at::Tensor result = at::empty_like(gradient, gradient.options().dtype(type));
+at::Tensor scaled(const at::Tensor& gradient, const at::Tensor& factor, at::Tensor result) {
   const DeviceScope device(gradient);
   kernels::scale(gradient.const_data_ptr(), dtype_of(gradient), factor.const_data_ptr<float>(),
                  result.mutable_data_ptr(), dtype_of(result), gradient.numel(), device.stream());
   return result;
+}
+
+using Scaled = at::Tensor(const at::Tensor&, const at::Tensor&, const at::Tensor&);
+
+at::Tensor scaled_for(const at::Tensor& gradient, const at::Tensor& factor, const at::Tensor& parameter) {
+  return scaled(gradient, factor, empty_gradient(parameter));
 }
 
 class LinearCrossEntropy : public torch::autograd::Function<LinearCrossEntropy> {
@@ -55,15 +59,18 @@ class LinearCrossEntropy : public torch::autograd::Function<LinearCrossEntropy> 
     static const auto op = operator_named<LossAndGradients>("shoal::linear_cross_entropy_with_gradients");
     const auto [loss, x_gradient, weight_gradient] =
         op.call(x, weight, targets, ignored, x.requires_grad(), weight.requires_grad());
-    context->save_for_backward({x_gradient, weight_gradient});
-    context->saved_data["type"] = x.scalar_type();
+    context->save_for_backward({x_gradient, weight_gradient, weight});
     return loss;
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     const variable_list saved = context->get_saved_variables();
-    const at::ScalarType type = context->saved_data["type"].toScalarType();
-    return {scaled(saved[0], gradients[0], type), scaled(saved[1], gradients[0], type), {}, {}};
+    const at::AutoDispatchBelowADInplaceOrView below;
+    static const auto op = operator_named<Scaled>("shoal::linear_cross_entropy_weight_gradient");
+    return {saved[0].defined() ? scaled(saved[0], gradients[0], at::empty_like(saved[0])) : at::Tensor(),
+            saved[1].defined() ? op.call(saved[1], gradients[0], saved[2]) : at::Tensor(),
+            {},
+            {}};
   }
 };
 
@@ -79,11 +86,13 @@ TORCH_LIBRARY_FRAGMENT(shoal, library) {
   library.def(
       "linear_cross_entropy_with_gradients(Tensor x, Tensor weight, Tensor targets, int ignored, bool x_wanted, "
       "bool weight_wanted) -> (Tensor, Tensor, Tensor)");
+  library.def("linear_cross_entropy_weight_gradient(Tensor gradient, Tensor factor, Tensor weight) -> Tensor");
 }
 
 TORCH_LIBRARY_IMPL(shoal, CUDA, library) {
   library.impl("linear_cross_entropy", loss_alone);
   library.impl("linear_cross_entropy_with_gradients", loss_and_gradients);
+  library.impl("linear_cross_entropy_weight_gradient", scaled_for);
 }
 
 TORCH_LIBRARY_IMPL(shoal, Autograd, library) { library.impl("linear_cross_entropy", with_autograd); }

@@ -26,7 +26,7 @@ LinearGradients linear_backward(const at::Tensor& grad, const at::Tensor& x, con
   LinearGradients gradients;
   if (x.defined()) {
     auto [of_weight, of_bias] =
-        parameter_gradients(rows, as_rows(x), layout, with_bias, epilogues.bias_gradient, device);
+        parameter_gradients(rows, as_rows(x), weight, layout, with_bias, epilogues.bias_gradient, device);
     gradients.weight = std::move(of_weight);
     gradients.bias = std::move(of_bias);
   } else if (with_bias) {

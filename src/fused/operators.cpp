@@ -1,11 +1,14 @@
 #include "fused/operators.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <algorithm>
 
 #include "core/check.h"
+#include "core/parameter_owner.h"
 
 namespace shoal::fused {
 namespace {
@@ -35,6 +38,19 @@ bool records_gradient(std::initializer_list<at::Tensor> inputs) {
   return at::GradMode::is_enabled() && std::any_of(inputs.begin(), inputs.end(), [](const at::Tensor& input) {
            return input.defined() && input.requires_grad();
          });
+}
+
+at::Tensor empty_gradient(const at::Tensor& parameter) {
+  const auto* const memory = parameter.has_storage() ? &parameter.storage().data_ptr() : nullptr;
+  auto* const owner = memory ? memory->cast_context<ParameterOwner>(&lent_by_owner) : nullptr;
+  if (owner == nullptr || !parameter.is_contiguous()) return at::empty(parameter.sizes(), parameter.options());
+  const std::int64_t begin = parameter.storage_offset() * parameter.element_size();
+  void* const place = owner->gradient_place(begin, static_cast<std::int64_t>(parameter.nbytes()));
+  if (place == nullptr) return at::empty(parameter.sizes(), parameter.options());
+  return at::for_blob(place, parameter.sizes())
+      .options(parameter.options())
+      .target_device(parameter.device())
+      .make_tensor();
 }
 
 DeviceScope::DeviceScope(const at::Tensor& x)

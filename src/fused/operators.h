@@ -29,6 +29,10 @@ DType dtype_of(const at::Tensor& x);  // of a tensor for which is_for_kernels() 
 // Grad mode is on and one of them (undefined ones are skipped) wants a gradient.
 bool records_gradient(std::initializer_list<at::Tensor> inputs);
 
+// For the gradient of `parameter`, which an operator of a backward pass has among its arguments: like it, contiguous,
+// and where somebody wants it (core/parameter_owner.h). To be called once for each gradient that is returned.
+at::Tensor empty_gradient(const at::Tensor& parameter);
+
 // While it lives, x's device is the current one; stream() is the one on which LibTorch queues this thread's work there.
 class DeviceScope {
  public:

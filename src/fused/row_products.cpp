@@ -85,26 +85,28 @@ at::Tensor sum_of_rows(const at::Tensor& rows, const DeviceScope& device) {
   return sums;
 }
 
-ParameterGradients parameter_gradients(const at::Tensor& grad, const at::Tensor& x, WeightLayout layout, bool with_bias,
-                                       bool in_product, const DeviceScope& device) {
+ParameterGradients parameter_gradients(const at::Tensor& grad, const at::Tensor& x, const at::Tensor& weight,
+                                       WeightLayout layout, bool with_bias, bool in_product,
+                                       const DeviceScope& device) {
   const bool out_in = layout == WeightLayout::out_in;
   const at::Tensor &left = out_in ? grad : x, &right = out_in ? x : grad;
-  at::Tensor weight = at::empty({left.size(1), right.size(1)}, grad.options());
+  at::Tensor of_weight =
+      weight.defined() ? empty_gradient(weight) : at::empty({left.size(1), right.size(1)}, grad.options());
   if (grad.size(0) == 0) {
-    weight.zero_();
-    return {weight, with_bias ? sum_of_rows(grad, device) : at::Tensor()};
+    of_weight.zero_();
+    return {of_weight, with_bias ? sum_of_rows(grad, device) : at::Tensor()};
   }
-  kernels::Matmul product = product_of(left, true, right, false, weight);
+  kernels::Matmul product = product_of(left, true, right, false, of_weight);
   // How cuBLASLt orders the sums of an epilogue is not said anywhere.
   if (with_bias && in_product && !product.deterministic) {
     const at::Tensor bias = at::empty({grad.size(1)}, grad.options());
     product.epilogue = out_in ? kernels::Epilogue::row_sums_of_a : kernels::Epilogue::column_sums_of_b;
     product.vector = bias.mutable_data_ptr();
-    if (kernels::try_matmul(product, device.stream())) return {weight, bias};
+    if (kernels::try_matmul(product, device.stream())) return {of_weight, bias};
     product.epilogue = kernels::Epilogue::none;
   }
-  if (!kernels::try_matmul(product, device.stream())) at::mm_out(weight, left.t(), right);
-  return {weight, with_bias ? sum_of_rows(grad, device) : at::Tensor()};
+  if (!kernels::try_matmul(product, device.stream())) at::mm_out(of_weight, left.t(), right);
+  return {of_weight, with_bias ? sum_of_rows(grad, device) : at::Tensor()};
 }
 
 }  // namespace shoal::fused::products

@@ -30,9 +30,9 @@ struct ParameterGradients {
   at::Tensor weight, bias;
 };
 // Of the layer that made rows of `grad`'s width from `x`; bias only where wanted, as the product's epilogue where
-// `in_product`.
-ParameterGradients parameter_gradients(const at::Tensor& grad, const at::Tensor& x, WeightLayout layout, bool with_bias,
-                                       bool in_product, const DeviceScope& device);
+// `in_product`. `weight`: the parameter, for empty_gradient(); may be undefined.
+ParameterGradients parameter_gradients(const at::Tensor& grad, const at::Tensor& x, const at::Tensor& weight,
+                                       WeightLayout layout, bool with_bias, bool in_product, const DeviceScope& device);
 
 at::Tensor sum_of_rows(const at::Tensor& rows, const DeviceScope& device);
 

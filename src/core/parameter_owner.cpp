@@ -1,0 +1,7 @@
+#include "core/parameter_owner.h"
+
+namespace shoal {
+
+void lent_by_owner(void* /*owner*/) noexcept {}
+
+}  // namespace shoal
