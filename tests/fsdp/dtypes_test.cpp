@@ -21,7 +21,7 @@ TEST(Dtypes, MastersAreTheModulesOwnValuesAndTensorsStayTheSame) {
       Weights original;
       std::vector<const void*> tensors;
       for (const auto& item : model.module->named_parameters()) {
-        original[item.key()] = item.value().detach().clone();
+        original[item.key()] = item.value().detach().cpu().clone();
         tensors.push_back(item.value().unsafeGetTensorImpl());
       }
       comm::DeviceMesh mesh(world, device_world(world), world.size());

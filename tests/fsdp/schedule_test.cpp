@@ -194,8 +194,8 @@ TEST(Schedule, MemoryIsPlannedBeforeTheFirstStep) {
       fsdp::Runtime& runtime = watched->sharded->runtime();
       train(*watched, world);
       evaluate(*watched);
-      const std::int64_t bytes = runtime.pool_bytes();
       watched->sharded->zero_grad();
+      const std::int64_t bytes = runtime.pool_bytes();  // a GPU's shards of gradients have given theirs back
       for (int i = 0; i < 3; ++i) {
         train(*watched, world);
         evaluate(*watched);
