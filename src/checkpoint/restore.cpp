@@ -1,6 +1,7 @@
 #include "checkpoint/restore.h"
 
 #include <cstring>
+#include <map>
 #include <memory>
 #include <span>
 #include <sstream>
@@ -23,15 +24,22 @@ namespace shoal::checkpoint {
 namespace fs = std::filesystem;
 namespace {
 
+// Shard files that were opened for their tables, for those that will read elements of the same.
+using OpenShards = std::map<std::size_t, std::unique_ptr<ShardReader>>;
+constexpr std::size_t kMostOpenShards = 16;
+
 // Collective over `world`. Each rank reads some of the tables and all get all of them.
-std::vector<RegionTable> gather_tables(comm::ProcessGroup& world, const fs::path& checkpoint,
-                                       const Manifest& manifest) {
+std::vector<RegionTable> gather_tables(comm::ProcessGroup& world, const fs::path& checkpoint, const Manifest& manifest,
+                                       OpenShards& open) {
   const auto ranks = static_cast<std::size_t>(world.size());
   const auto mine = static_cast<std::size_t>(world.rank());
   std::vector<std::string> read = run_everywhere(world, "every rank reads tables of regions", [&] {
     std::string bytes;
-    for (std::size_t i = mine; i < manifest.files.size(); i += ranks)
-      bytes += table_bytes(ShardReader(checkpoint, manifest, i).regions());
+    for (std::size_t i = mine; i < manifest.files.size(); i += ranks) {
+      auto reader = std::make_unique<ShardReader>(checkpoint, manifest, i);
+      bytes += table_bytes(reader->regions());
+      if (open.size() < kMostOpenShards) open.emplace(i, std::move(reader));
+    }
     return bytes;
   });
   std::vector<RegionTable> tables;
@@ -90,13 +98,14 @@ std::uint32_t read_one(ShardReader& reader, const Wanted& wanted, std::span<std:
   return crc;
 }
 
-void read_wanted(const fs::path& checkpoint, const Manifest& manifest, std::span<const Wanted> wanted,
+void read_wanted(const fs::path& checkpoint, const Manifest& manifest, std::span<const Wanted> wanted, OpenShards& open,
                  PlacedElements& placed) {
   std::unique_ptr<ShardReader> reader;
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     if (i == 0 || wanted[i].file != wanted[i - 1].file) {
-      reader.reset();  // one file open at a time
-      reader = std::make_unique<ShardReader>(checkpoint, manifest, wanted[i].file);
+      reader.reset();  // each is read in one go
+      auto found = open.extract(wanted[i].file);
+      reader = found ? std::move(found.mapped()) : std::make_unique<ShardReader>(checkpoint, manifest, wanted[i].file);
     }
     const std::span<std::byte> place = place_of(wanted[i], placed.tensors());
     const std::uint32_t crc = read_one(*reader, wanted[i], place);
@@ -127,7 +136,8 @@ void share_among(Replicas& replicas, comm::ProcessGroup& world, const std::vecto
 // Collective over `world`. Every element that the ranks hold is filled, or all ranks throw the same CheckpointError.
 void fill(comm::ProcessGroup& world, const fs::path& checkpoint, const Manifest& manifest,
           const std::vector<ShardedTensor*>& tensors) {
-  const std::vector<RegionTable> tables = gather_tables(world, checkpoint, manifest);
+  OpenShards open;
+  const std::vector<RegionTable> tables = gather_tables(world, checkpoint, manifest, open);
   check_coverage(tables, manifest, checkpoint.string());
   Replicas replicas(world, tensors);
   PlacedElements placed(tensors);
@@ -137,7 +147,7 @@ void fill(comm::ProcessGroup& world, const fs::path& checkpoint, const Manifest&
   const std::vector<std::size_t> cuts = replicas.divide(bytes);
   run_everywhere(world, "every rank reads its part", [&] {
     const std::size_t first = cuts[replicas.index()], end = cuts[replicas.index() + 1];
-    read_wanted(checkpoint, manifest, std::span(wanted).subspan(first, end - first), placed);
+    read_wanted(checkpoint, manifest, std::span(wanted).subspan(first, end - first), open, placed);
     return std::string();
   });
   share_among(replicas, world, wanted, cuts, placed);

@@ -3,6 +3,7 @@
 #include <isa-l/crc.h>
 
 #include <algorithm>
+#include <array>
 
 namespace shoal {
 namespace {
@@ -19,20 +20,20 @@ constexpr std::uint32_t multiply(std::uint32_t a, std::uint32_t b) {
   return product;
 }
 
-// x^(8 * bytes): appending so many zero bytes multiplies a checksum's remainder by it.
-constexpr std::uint32_t power_of_bytes(std::uint64_t bytes) {
-  std::uint32_t power = kOne, square = kOne >> 8;  // x^8
-  for (; bytes != 0; bytes >>= 1) {
-    if ((bytes & 1) != 0) power = multiply(power, square);
-    square = multiply(square, square);
-  }
-  return power;
-}
+// x^8, x^16, x^32, …: for each bit of a number of bytes.
+constexpr auto kPowers = [] {
+  std::array<std::uint32_t, 64> powers{kOne >> 8};
+  for (std::size_t i = 1; i < powers.size(); ++i) powers[i] = multiply(powers[i - 1], powers[i - 1]);
+  return powers;
+}();
 
 }  // namespace
 
 std::uint32_t crc32c_share(std::uint32_t crc, std::uint64_t bytes) noexcept {
-  return multiply(power_of_bytes(bytes), crc);
+  // Appending zero bytes multiplies a checksum's remainder by x^(8 * bytes).
+  for (std::size_t bit = 0; bytes != 0; ++bit, bytes >>= 1)
+    if ((bytes & 1) != 0) crc = multiply(crc, kPowers[bit]);
+  return crc;
 }
 
 std::uint32_t crc32c(const void* data, std::size_t bytes, std::uint32_t previous) noexcept {
