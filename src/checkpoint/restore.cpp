@@ -16,7 +16,6 @@
 #include "checkpoint/whole_tensors.h"
 #include "core/check.h"
 #include "core/crc32c.h"
-#include "core/file_io.h"
 #include "core/logging.h"
 #include "shard/shard_layout.h"
 
@@ -156,11 +155,14 @@ void fill(comm::ProcessGroup& world, const fs::path& checkpoint, const Manifest&
 
 // Collective over `world`. Rank 0 vouches for the manifest; the others get its text.
 Manifest share_manifest(comm::ProcessGroup& world, const fs::path& checkpoint) {
-  const std::string text = run_on_root(world, "rank 0 reads the manifest", [&] {
-    open_checkpoint(checkpoint);
-    return read_text_file(checkpoint / kManifestName);
+  const std::string text =
+      run_on_root(world, "rank 0 reads the manifest", [&] { return read_manifest_text(checkpoint); });
+  Manifest manifest = parse_manifest(text, (checkpoint / kManifestName).string());  // all ranks at a time
+  run_on_root(world, "rank 0 looks at the files", [&] {
+    check_opened(checkpoint, manifest);
+    return std::string();
   });
-  return parse_manifest(text, (checkpoint / kManifestName).string());
+  return manifest;
 }
 
 // Collective over `world`.
