@@ -1,9 +1,11 @@
 #include "checkpoint/collective_export.h"
 
+#include <chrono>
 #include <cstring>
 #include <exception>
 #include <optional>
 #include <system_error>
+#include <thread>
 
 #include "checkpoint/agreement.h"
 #include "checkpoint/collective_plan.h"
@@ -29,6 +31,17 @@ std::vector<hdf5::Hyperslab> slabs_of(const ExportPiece& piece, const TensorSpec
   for (Box& box : row_major_boxes(spec.shape, piece.output_offset / element, piece.output_bytes / element))
     slabs.push_back({std::move(box.start), std::move(box.count)});
   return slabs;
+}
+
+// On another node the file may look empty for as long as that remembers its size.
+void await_size(const fs::path& path, std::int64_t bytes) {
+  constexpr double kPatienceSeconds = 60;
+  constexpr std::chrono::milliseconds kPause(20);
+  const Timer waited;
+  for (std::int64_t found = 0; (found = InputFile(path).size()) != bytes; std::this_thread::sleep_for(kPause))
+    SHOAL_CHECK(waited.seconds() < kPatienceSeconds, IoError,
+                "{} has {} bytes here and {} on rank 0: --output must be on a file system that all nodes share",
+                path.string(), found, bytes);
 }
 
 class CollectiveExport {
@@ -101,6 +114,7 @@ void CollectiveExport::make_part() {
   agree("rank 0 lays out the file", [&] {
     if (world_.rank() == 0) lay_out();
   });
+  agree("all ranks see the file", [&] { await_size(part_, source_.layout.files.front().bytes); });
 }
 
 void CollectiveExport::lay_out() const {

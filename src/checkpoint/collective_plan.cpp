@@ -41,10 +41,14 @@ ExportSource share_source(comm::ProcessGroup& world, const ExportOptions& option
   share(world, source.regions);
   share(world, source.layout.places);
   share(world, source.pieces);
+  std::vector<std::int64_t> sizes;
+  for (const ExportFile& file : source.layout.files) sizes.push_back(file.bytes);
+  share(world, sizes);
   if (world.rank() == 0) return source;
   source.checkpoint = options.checkpoint;
   source.manifest = parse_manifest(manifest, (options.checkpoint / kManifestName).string());
   source.plan = plan_export(source.manifest, options.selection);
+  source.layout.files = {{options.output, sizes.at(0)}};
   return source;
 }
 

@@ -8,10 +8,12 @@
 
 #include <csignal>
 #include <cstdlib>
+#include <optional>
 
 #include "checkpoint/catalog.h"
 #include "checkpoint/sample_state.h"
 #include "core/error.h"
+#include "core/file_calls.h"
 #include "core/file_io.h"
 #include "hdf5/mpio.h"
 
@@ -84,22 +86,27 @@ class CollectiveExportFile : public ::testing::Test {
   fs::path folder_;
 };
 
+// Pieces of 40 bytes cut rows and shards anywhere; a rank has several in one tensor and none in another.
 TEST_F(CollectiveExportFile, IsWhatOneProcessWrites) {
   if (!hdf5::has_mpio()) GTEST_SKIP() << "built without parallel HDF5";
-  for (const int ranks : {1, 2, 3, 7}) {
+  for (const int ranks : {1, 3, 7}) {
     const fs::path checkpoint = sample(ranks);
-    expect_same(checkpoint, [](ExportOptions&) {});
-    for (const std::int64_t piece_bytes : {8, 40, 1 << 20})
+    for (const std::int64_t piece_bytes : {std::int64_t{40}, kCollectivePieceBytes})
       expect_same(checkpoint, [&](ExportOptions& wanted) {
         wanted.selection.with_optimizer = true;
         wanted.piece_bytes = piece_bytes;
       });
-    for (const DType dtype : {DType::bfloat16, DType::float16, DType::float32})
-      expect_same(checkpoint, [&](ExportOptions& wanted) {
-        wanted.selection.dtype = dtype;
-        wanted.piece_bytes = 72;
-      });
   }
+}
+
+TEST_F(CollectiveExportFile, InOtherElementTypesToo) {
+  if (!hdf5::has_mpio()) GTEST_SKIP() << "built without parallel HDF5";
+  const fs::path checkpoint = sample(2);
+  for (const DType dtype : {DType::bfloat16, DType::float16, DType::float32})
+    expect_same(checkpoint, [&](ExportOptions& wanted) {
+      wanted.selection.dtype = dtype;
+      wanted.piece_bytes = 200;
+    });
 }
 
 TEST_F(CollectiveExportFile, ReplacesWhatIsThere) {
@@ -145,6 +152,35 @@ TEST_F(CollectiveExportFile, AFullDiskIsAnErrorOnAll) {
   low.rlim_cur = 3000;
   if (world_.rank() == 0) ::setrlimit(RLIMIT_FSIZE, &low);
   expect_failure<IoError>(options(checkpoint, "all.h5"), "ulimit -f");
+  ::setrlimit(RLIMIT_FSIZE, &before);
+}
+
+// From the moment on when the file is laid out and has its room.
+class FullOnceLaidOut final : public FileCalls {
+ public:
+  FullOnceLaidOut() { use_file_calls(this); }
+  ~FullOnceLaidOut() override { use_file_calls(nullptr); }
+  int fsync(int descriptor) override {
+    const int result = FileCalls::fsync(descriptor);
+    rlimit low{};
+    ::getrlimit(RLIMIT_FSIZE, &low);
+    low.rlim_cur = 3000;
+    ::setrlimit(RLIMIT_FSIZE, &low);
+    return result;
+  }
+};
+
+// Some of Open MPI's MPI-IO does not tell that a write has failed: then the file does not read back.
+TEST_F(CollectiveExportFile, AWriteThatFailsInTheMiddleIsAnErrorOnAll) {
+  if (!hdf5::has_mpio()) GTEST_SKIP() << "built without parallel HDF5";
+  const fs::path checkpoint = sample(2);
+  std::signal(SIGXFSZ, SIG_IGN);
+  rlimit before{};
+  ::getrlimit(RLIMIT_FSIZE, &before);
+  std::optional<FullOnceLaidOut> full;
+  if (world_.rank() == 0) full.emplace();
+  expect_failure<IoError>(options(checkpoint, "all.h5"), "all.h5.part");
+  full.reset();
   ::setrlimit(RLIMIT_FSIZE, &before);
 }
 
