@@ -32,7 +32,7 @@ class StopsWhileReading final : public FileCalls {
   }
 
  private:
-  static constexpr int kTables = 1;
+  static constexpr int kTables = 2;  // of regions, and of places
   int reads_ = 0;
 };
 
