@@ -66,6 +66,7 @@ TEST_P(EveryReadFails, OneErrorThatNamesTheFile) {
       if (HasFailure()) return;
     }
     EXPECT_GT(at, 20);
+    files.restart();
     EXPECT_EQ(restore_error(checkpoint, ranks), "");
   }
   EXPECT_EQ(verify(checkpoint).problem_count(), 0);
