@@ -1,5 +1,8 @@
 #include "checkpoint/restore.h"
 
+#include <sys/resource.h>
+
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -25,19 +28,29 @@ namespace {
 
 // Shard files that were opened for their tables, for those that will read elements of the same.
 using OpenShards = std::map<std::size_t, std::unique_ptr<ShardReader>>;
-constexpr std::size_t kMostOpenShards = 16;
 
-// Collective over `world`. Each rank reads some of the tables and all get all of them.
+// None where the process may not have many files open.
+std::size_t most_open_shards() {
+  constexpr rlim_t kMost = 16, kDescriptorsForEach = 64;
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return 0;
+  return static_cast<std::size_t>(std::min(kMost, limit.rlim_cur / kDescriptorsForEach));
+}
+
+// Collective over `world`. Each rank reads some of the tables, those of files that it is likely to want more of, and
+// all get all of them.
 std::vector<RegionTable> gather_tables(comm::ProcessGroup& world, const fs::path& checkpoint, const Manifest& manifest,
                                        OpenShards& open) {
   const auto ranks = static_cast<std::size_t>(world.size());
   const auto mine = static_cast<std::size_t>(world.rank());
+  const auto reader_of = [&](std::size_t file) { return file * ranks / manifest.files.size(); };
   std::vector<std::string> read = run_everywhere(world, "every rank reads tables of regions", [&] {
     std::string bytes;
-    for (std::size_t i = mine; i < manifest.files.size(); i += ranks) {
+    for (std::size_t i = 0; i < manifest.files.size(); ++i) {
+      if (reader_of(i) != mine) continue;
       auto reader = std::make_unique<ShardReader>(checkpoint, manifest, i);
       bytes += table_bytes(reader->regions());
-      if (open.size() < kMostOpenShards) open.emplace(i, std::move(reader));
+      if (open.size() < most_open_shards()) open.emplace(i, std::move(reader));
     }
     return bytes;
   });
@@ -45,8 +58,9 @@ std::vector<RegionTable> gather_tables(comm::ProcessGroup& world, const fs::path
   std::vector<std::size_t> taken(ranks, 0);
   for (std::size_t i = 0; i < manifest.files.size(); ++i) {
     const std::size_t bytes = static_cast<std::size_t>(manifest.files[i].regions) * sizeof(RegionRow);
-    tables.push_back(table_from_bytes(read[i % ranks].substr(taken[i % ranks], bytes)));
-    taken[i % ranks] += bytes;
+    std::size_t& begin = taken[reader_of(i)];
+    tables.push_back(table_from_bytes(read[reader_of(i)].substr(begin, bytes)));
+    begin += bytes;
   }
   return tables;
 }
