@@ -19,8 +19,8 @@ InputFile open_of_size(const std::filesystem::path& path, std::int64_t bytes) {
   return file;
 }
 
-// Small enough to be in a cache when its checksum is taken, large enough for the calls not to count.
-constexpr std::int64_t kReadBytes = 1 << 20;
+// Small enough to be in a core's own cache when its checksum is taken, large enough for the calls not to count.
+constexpr std::int64_t kReadBytes = 512 << 10;
 
 bool by_tensor(const RegionRow& a, const RegionRow& b) { return a.tensor < b.tensor; }
 
