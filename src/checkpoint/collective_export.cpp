@@ -85,6 +85,7 @@ class CollectiveExport {
   void write_one(hdf5::MpioFile& file, const CollectiveWrite& write);
   FinishedPiece read(std::size_t piece);
   void check_sources();
+  bool reads_back(std::size_t piece);
   void read_back();
   void fail(const std::exception_ptr& error, const char* what);
 
@@ -235,18 +236,29 @@ void CollectiveExport::check_sources() {
     if (touched[i]) check_crc(source_.regions[i], crcs[i], source_.checkpoint, source_.manifest);
 }
 
-// What another rank has written: from the disk or the file system's servers, where that is another node.
+// What another rank has written: from the disk or the file system's servers, where that is another node. Some clients
+// (GlusterFS) remember for a second what was there before.
+bool CollectiveExport::reads_back(std::size_t index) {
+  constexpr double kPatienceSeconds = 5;
+  constexpr std::chrono::milliseconds kPause(300);
+  const ExportPiece& piece = source_.pieces[index];
+  read_.resize(static_cast<std::size_t>(piece.output_bytes));
+  for (const Timer waited;; std::this_thread::sleep_for(kPause)) {
+    InputFile(part_).read_at(source_.layout.places[piece.tensor].offset + piece.output_offset, read_.data(),
+                             read_.size());
+    if (crc32c(read_.data(), read_.size()) == finished_[index].output_crc) return true;
+    if (waited.seconds() > kPatienceSeconds) return false;
+  }
+}
+
 void CollectiveExport::read_back() {
   const int neighbour = (world_.rank() + 1) % world_.size();
   agree("all ranks read the file back", [&] {
-    const InputFile file(part_);
     for (const CollectiveWrite& write : writes_) {
       const auto& index = write.pieces[static_cast<std::size_t>(neighbour)];
       if (!index) continue;
       const ExportPiece& piece = source_.pieces[*index];
-      read_.resize(static_cast<std::size_t>(piece.output_bytes));
-      file.read_at(source_.layout.places[piece.tensor].offset + piece.output_offset, read_.data(), read_.size());
-      SHOAL_CHECK(crc32c(read_.data(), read_.size()) == finished_[*index].output_crc, IoError,
+      SHOAL_CHECK(reads_back(*index), IoError,
                   "{}: tensor '{}' does not read back as rank {} has written it, at byte {}: the disk or MPI-IO is not "
                   "to be trusted",
                   part_.string(), source_.plan.tensors[piece.tensor].spec.name, neighbour, piece.place.offset);
