@@ -13,7 +13,7 @@ usage() {
   cat <<USAGE
 Usage: scripts/setup.sh [--preset P] [--interop] [--programs | --unit-tests | --no-build] [-j N]
 
-  --preset P   CMake preset: release (default), dev, cuda, asan, tsan; the build goes to build/P
+  --preset P   CMake preset: release (default), dev, cuda, mpio, asan, tsan; the build goes to build/P
   --interop    also installs Python's PyTorch, transformers, h5py, …, which the interop tests compare with
   --programs   builds the programs alone, without tests and benchmarks
   --unit-tests builds what the tests of the label "unit" need alone
@@ -49,7 +49,7 @@ parse_options() {
     esac
     shift
   done
-  [[ $preset =~ ^(release|dev|cuda|asan|tsan)$ ]] || usage_error "there is no preset '$preset'"
+  [[ $preset =~ ^(release|dev|cuda|mpio|asan|tsan)$ ]] || usage_error "there is no preset '$preset'"
   [[ $jobs =~ ^[1-9][0-9]*$ ]] || usage_error "-j wants a number of 1 or more, not '$jobs'"
 }
 

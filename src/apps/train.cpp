@@ -105,7 +105,7 @@ ExitCode train_and_save(const train::TrainParts& parts, const TrainOptions& opti
   const train::Outcome outcome = trainer.run();
   if (!options.run.trace.empty()) write_trace(parts.sharded, options.run.trace);
   if (outcome == train::Outcome::finished && train::writes_output(options))
-    train::write_output(parts.world, trainer.last_checkpoint(), options.checkpoint.output);
+    train::write_output(parts.world, trainer.last_checkpoint(), options.checkpoint);
   trainer.summarize();
   activity::enter(activity::Operation::finish);
   if (outcome == train::Outcome::finished) {

@@ -241,7 +241,10 @@ po::options_description checkpoint_options(TrainOptions& o) {
        "parameters of that file have another name in the model; '*' or '**' in both: for all that fit; several "
        "times")  //
       ("output", path_value(o.checkpoint.output),
-       "the weights in one file at the end, FILE.h5 or FILE.pt (CHECKPOINT_DIR/MODEL.h5); none: not written");
+       "the weights in one file at the end, FILE.h5 or FILE.pt (CHECKPOINT_DIR/MODEL.h5); none: not written")  //
+      ("output-driver", value(o.checkpoint.output_driver, "posix|mpio"),
+       "who writes --output: posix, rank 0; mpio, all ranks at once by collective MPI-IO, which needs a build with a "
+       "parallel HDF5 (posix)");
   return d;
 }
 

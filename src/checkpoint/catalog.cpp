@@ -62,6 +62,12 @@ void check_sizes(const fs::path& checkpoint, const Manifest& manifest) {
   }
 }
 
+void check_identity(const fs::path& path, const Manifest& manifest) {
+  const CommitRecord commit = read_commit(path);
+  SHOAL_CHECK(manifest.id == commit.id && manifest.sequence == commit.sequence, CheckpointError,
+              "{} and {} are of different checkpoints", (path / kManifestName).string(), kCommitName);
+}
+
 }  // namespace
 
 std::vector<CatalogEntry> list_checkpoints(const fs::path& directory) {
@@ -81,17 +87,24 @@ std::vector<CatalogEntry> list_checkpoints(const fs::path& directory) {
   return entries;
 }
 
-Manifest read_manifest(const fs::path& path) {
+std::string read_manifest_text(const fs::path& path) {
   const CommitRecord commit = read_commit(path);
-  const std::string text = read_part(path, kManifestName);
-  const std::string where = (path / kManifestName).string();
+  std::string text = read_part(path, kManifestName);
   const bool intact = static_cast<std::int64_t>(text.size()) == commit.manifest_bytes &&
                       crc32c(text.data(), text.size()) == commit.manifest_crc;
-  SHOAL_CHECK(intact, CheckpointError, "{} does not match its size and checksum in {}: it is damaged", where,
-              kCommitName);
-  Manifest manifest = parse_manifest(text, where);
-  SHOAL_CHECK(manifest.id == commit.id && manifest.sequence == commit.sequence, CheckpointError,
-              "{} and {} are of different checkpoints", where, kCommitName);
+  SHOAL_CHECK(intact, CheckpointError, "{} does not match its size and checksum in {}: it is damaged",
+              (path / kManifestName).string(), kCommitName);
+  return text;
+}
+
+void check_opened(const fs::path& path, const Manifest& manifest) {
+  check_identity(path, manifest);
+  check_sizes(path, manifest);
+}
+
+Manifest read_manifest(const fs::path& path) {
+  Manifest manifest = parse_manifest(read_manifest_text(path), (path / kManifestName).string());
+  check_identity(path, manifest);
   return manifest;
 }
 

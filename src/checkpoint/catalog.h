@@ -27,6 +27,10 @@ Manifest read_manifest(const std::filesystem::path& path);
 // The same, and the sizes of all files are as the manifest says. Bytes of tensors are not read: that is verify's task,
 // and that of whoever reads them.
 Manifest open_checkpoint(const std::filesystem::path& path);
+// In two parts, between which the text may go to others, who parse it as well: the manifest's text, confirmed by
+// COMMIT, and what is left to be checked once it is parsed.
+std::string read_manifest_text(const std::filesystem::path& path);
+void check_opened(const std::filesystem::path& path, const Manifest& manifest);
 
 // `path` itself where it is one checkpoint; the newest one where it is a directory of checkpoints. CheckpointError
 // where it is neither.

@@ -84,6 +84,7 @@ void Checkpointer::start(std::int64_t step, StateDict state, const std::string& 
   SHOAL_CHECK(!saving(), InternalError, "checkpoint step {} is to be saved while another save is in flight", step);
   const activity::During during(activity::Operation::save);
   const GroupActivity activity(*world_, fmt::format("the saving of checkpoint step {}", step));
+  committed_despite_error_.reset();
   in_flight_ = std::make_unique<SaveInFlight>(*world_, file_group_, options_, step, std::move(state), training_state,
                                               pool_, stage_bytes, remover_);
 }
@@ -120,6 +121,7 @@ std::optional<SaveReport> Checkpointer::continue_save() {
     if (report) in_flight_.reset();
     return report;
   } catch (...) {
+    committed_despite_error_ = in_flight_->committed();
     in_flight_.reset();
     throw;
   }

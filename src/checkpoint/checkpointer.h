@@ -93,6 +93,9 @@ class Checkpointer {
   bool save_idle() const;                                // not collective
   std::optional<SaveReport> continue_save();
   SaveReport finish_save();  // waits for the one that is in flight
+  // Rank 0, after one of these has thrown: the checkpoint, where it had been committed all the same. A newer attempt
+  // that came right after that goes on from it.
+  const std::optional<SaveReport>& committed_despite_error() const { return committed_despite_error_; }
 
   // `from`: "auto" = the newest complete and sound checkpoint of the directory, falling back loudly to older ones
   // (nothing there at all: nullopt; some there but none sound: CheckpointError); else the path of one checkpoint or
@@ -111,6 +114,7 @@ class Checkpointer {
   StagingPool pool_;
   Remover remover_;
   std::unique_ptr<SaveInFlight> in_flight_;
+  std::optional<SaveReport> committed_despite_error_;
 };
 
 }  // namespace shoal::checkpoint

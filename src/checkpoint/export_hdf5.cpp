@@ -13,11 +13,6 @@
 namespace shoal::checkpoint {
 namespace {
 
-std::string dataset_path(const std::string& parameter, const std::string& state) {
-  return consolidated_dataset_path(state.empty() ? std::string(kModelPrefix) + parameter
-                                                 : fmt::format("{}{}/{}", kOptimizerPrefix, state, parameter));
-}
-
 void write_header(hdf5::File& file, const Manifest& manifest) {
   hdf5::write_attribute(file, "format", std::string("shoal-consolidated"));
   hdf5::write_attribute(file, "version", std::int64_t{kFormatVersion});
@@ -31,12 +26,12 @@ std::vector<ExportPlace> write_structure(hdf5::File& file, const Manifest& manif
   std::vector<ExportPlace> places;
   for (const auto& [source, spec, state] : plan.tensors) {
     const hdf5::DatatypeHandle type = hdf5::file_type(spec.dtype);
-    const auto place = hdf5::create_contiguous(file, dataset_path(spec.name, state), type.get(), spec.shape);
+    const auto place = hdf5::create_contiguous(file, hdf5_dataset_path(spec.name, state), type.get(), spec.shape);
     SHOAL_ASSERT(place.file_offset >= 0 || spec.numel() == 0);
     places.push_back({0, std::max<std::int64_t>(place.file_offset, 0)});
   }
   for (const auto& [alias, tensor] : plan.aliases)
-    file.add_hard_link(dataset_path(plan.tensors[tensor].spec.name, ""), dataset_path(alias, ""));
+    file.add_hard_link(hdf5_dataset_path(plan.tensors[tensor].spec.name, ""), hdf5_dataset_path(alias, ""));
   return places;
 }
 
@@ -65,6 +60,11 @@ std::vector<ExportRecord> beside_data(const Hdf5Layout& made, const ExportPlan& 
 }
 
 }  // namespace
+
+std::string hdf5_dataset_path(const std::string& parameter, const std::string& state) {
+  return consolidated_dataset_path(state.empty() ? std::string(kModelPrefix) + parameter
+                                                 : fmt::format("{}{}/{}", kOptimizerPrefix, state, parameter));
+}
 
 ExportLayout lay_out_hdf5(const std::filesystem::path& output, const Manifest& manifest, const ExportPlan& plan) {
   ExportLayout layout;

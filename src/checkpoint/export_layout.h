@@ -42,6 +42,8 @@ struct ExportLayout {
   std::function<std::vector<ExportRecord>(const std::vector<WrittenPart>&)> records;
 };
 
+// Of a tensor of the plan: its parameter's name, and state.
+std::string hdf5_dataset_path(const std::string& parameter, const std::string& state);
 ExportLayout lay_out_hdf5(const std::filesystem::path& output, const Manifest& manifest, const ExportPlan& plan);
 // With the optimizer: a dict with "model" (the state dict), "optimizer" (what torch's load_state_dict()
 // of the same optimizer takes), "step" and "training_state".

@@ -23,6 +23,7 @@ inline constexpr const char* kLatestName = "latest";
 inline constexpr const char* kShardFolder = "shards";
 inline constexpr const char* kAttemptFolder = "attempts";
 inline constexpr const char* kRegionsDataset = "/regions";
+inline constexpr const char* kPlacesDataset = "/places";
 inline constexpr std::string_view kModelPrefix = "model/";
 inline constexpr std::string_view kOptimizerPrefix = "optimizer/";
 

@@ -1,6 +1,10 @@
 #include "checkpoint/restore.h"
 
+#include <sys/resource.h>
+
+#include <algorithm>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <span>
 #include <sstream>
@@ -15,7 +19,6 @@
 #include "checkpoint/whole_tensors.h"
 #include "core/check.h"
 #include "core/crc32c.h"
-#include "core/file_io.h"
 #include "core/logging.h"
 #include "shard/shard_layout.h"
 
@@ -23,23 +26,41 @@ namespace shoal::checkpoint {
 namespace fs = std::filesystem;
 namespace {
 
-// Collective over `world`. Each rank reads some of the tables and all get all of them.
-std::vector<RegionTable> gather_tables(comm::ProcessGroup& world, const fs::path& checkpoint,
-                                       const Manifest& manifest) {
+// Shard files that were opened for their tables, for those that will read elements of the same.
+using OpenShards = std::map<std::size_t, std::unique_ptr<ShardReader>>;
+
+// None where the process may not have many files open.
+std::size_t most_open_shards() {
+  constexpr rlim_t kMost = 16, kDescriptorsForEach = 64;
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return 0;
+  return static_cast<std::size_t>(std::min(kMost, limit.rlim_cur / kDescriptorsForEach));
+}
+
+// Collective over `world`. Each rank reads some of the tables, those of files that it is likely to want more of, and
+// all get all of them.
+std::vector<RegionTable> gather_tables(comm::ProcessGroup& world, const fs::path& checkpoint, const Manifest& manifest,
+                                       OpenShards& open) {
   const auto ranks = static_cast<std::size_t>(world.size());
   const auto mine = static_cast<std::size_t>(world.rank());
+  const auto reader_of = [&](std::size_t file) { return file * ranks / manifest.files.size(); };
   std::vector<std::string> read = run_everywhere(world, "every rank reads tables of regions", [&] {
     std::string bytes;
-    for (std::size_t i = mine; i < manifest.files.size(); i += ranks)
-      bytes += table_bytes(ShardReader(checkpoint, manifest, i).regions());
+    for (std::size_t i = 0; i < manifest.files.size(); ++i) {
+      if (reader_of(i) != mine) continue;
+      auto reader = std::make_unique<ShardReader>(checkpoint, manifest, i);
+      bytes += table_bytes(reader->regions());
+      if (open.size() < most_open_shards()) open.emplace(i, std::move(reader));
+    }
     return bytes;
   });
   std::vector<RegionTable> tables;
   std::vector<std::size_t> taken(ranks, 0);
   for (std::size_t i = 0; i < manifest.files.size(); ++i) {
     const std::size_t bytes = static_cast<std::size_t>(manifest.files[i].regions) * sizeof(RegionRow);
-    tables.push_back(table_from_bytes(read[i % ranks].substr(taken[i % ranks], bytes)));
-    taken[i % ranks] += bytes;
+    std::size_t& begin = taken[reader_of(i)];
+    tables.push_back(table_from_bytes(read[reader_of(i)].substr(begin, bytes)));
+    begin += bytes;
   }
   return tables;
 }
@@ -90,13 +111,14 @@ std::uint32_t read_one(ShardReader& reader, const Wanted& wanted, std::span<std:
   return crc;
 }
 
-void read_wanted(const fs::path& checkpoint, const Manifest& manifest, std::span<const Wanted> wanted,
+void read_wanted(const fs::path& checkpoint, const Manifest& manifest, std::span<const Wanted> wanted, OpenShards& open,
                  PlacedElements& placed) {
   std::unique_ptr<ShardReader> reader;
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     if (i == 0 || wanted[i].file != wanted[i - 1].file) {
-      reader.reset();  // one file open at a time
-      reader = std::make_unique<ShardReader>(checkpoint, manifest, wanted[i].file);
+      reader.reset();  // each is read in one go
+      auto found = open.extract(wanted[i].file);
+      reader = found ? std::move(found.mapped()) : std::make_unique<ShardReader>(checkpoint, manifest, wanted[i].file);
     }
     const std::span<std::byte> place = place_of(wanted[i], placed.tensors());
     const std::uint32_t crc = read_one(*reader, wanted[i], place);
@@ -127,7 +149,8 @@ void share_among(Replicas& replicas, comm::ProcessGroup& world, const std::vecto
 // Collective over `world`. Every element that the ranks hold is filled, or all ranks throw the same CheckpointError.
 void fill(comm::ProcessGroup& world, const fs::path& checkpoint, const Manifest& manifest,
           const std::vector<ShardedTensor*>& tensors) {
-  const std::vector<RegionTable> tables = gather_tables(world, checkpoint, manifest);
+  OpenShards open;
+  const std::vector<RegionTable> tables = gather_tables(world, checkpoint, manifest, open);
   check_coverage(tables, manifest, checkpoint.string());
   Replicas replicas(world, tensors);
   PlacedElements placed(tensors);
@@ -137,7 +160,7 @@ void fill(comm::ProcessGroup& world, const fs::path& checkpoint, const Manifest&
   const std::vector<std::size_t> cuts = replicas.divide(bytes);
   run_everywhere(world, "every rank reads its part", [&] {
     const std::size_t first = cuts[replicas.index()], end = cuts[replicas.index() + 1];
-    read_wanted(checkpoint, manifest, std::span(wanted).subspan(first, end - first), placed);
+    read_wanted(checkpoint, manifest, std::span(wanted).subspan(first, end - first), open, placed);
     return std::string();
   });
   share_among(replicas, world, wanted, cuts, placed);
@@ -146,11 +169,14 @@ void fill(comm::ProcessGroup& world, const fs::path& checkpoint, const Manifest&
 
 // Collective over `world`. Rank 0 vouches for the manifest; the others get its text.
 Manifest share_manifest(comm::ProcessGroup& world, const fs::path& checkpoint) {
-  const std::string text = run_on_root(world, "rank 0 reads the manifest", [&] {
-    open_checkpoint(checkpoint);
-    return read_text_file(checkpoint / kManifestName);
+  const std::string text =
+      run_on_root(world, "rank 0 reads the manifest", [&] { return read_manifest_text(checkpoint); });
+  Manifest manifest = parse_manifest(text, (checkpoint / kManifestName).string());  // all ranks at a time
+  run_on_root(world, "rank 0 looks at the files", [&] {
+    check_opened(checkpoint, manifest);
+    return std::string();
   });
-  return parse_manifest(text, (checkpoint / kManifestName).string());
+  return manifest;
 }
 
 // Collective over `world`.

@@ -135,6 +135,11 @@ std::optional<SaveReport> SaveInFlight::go_on() {
   }
 }
 
+std::optional<SaveReport> SaveInFlight::committed() const {
+  if (!committed_) return std::nullopt;
+  return SaveReport{committed_path_, report_.bytes, report_.seconds};
+}
+
 // Collective over `world`.
 void SaveInFlight::finish_writing() {
   wait_for_all(world_, "every rank writes its file",
@@ -188,11 +193,11 @@ void SaveInFlight::start_commit() {
       ++commit_moves_;
       pass(options_.observer, point);
     };
-    const std::filesystem::path path = commit(attempt_, manifest_, observer);
+    committed_path_ = commit(attempt_, manifest_, observer);
     committed_ = true;
     tidy_up(options_.directory, {options_.keep, options_.keep_every}, fence(), observer,
             [this](const std::filesystem::path& old) { remover_.remove(old); });
-    return Committed{path, timer.seconds()};
+    return Committed{committed_path_, timer.seconds()};
   });
 }
 

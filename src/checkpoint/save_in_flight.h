@@ -39,6 +39,8 @@ class SaveInFlight {
   // Collective over `world`; waits for ranks that are not idle yet. The report once all is done; until then there is
   // more to come. Throws what went wrong on any rank, on all of them.
   std::optional<SaveReport> go_on();
+  // Rank 0, after an error: the checkpoint, where it was committed all the same.
+  std::optional<SaveReport> committed() const;
 
  private:
   void start_writing(StateDict state, StagingPool& pool, std::int64_t stage_bytes);
@@ -62,6 +64,7 @@ class SaveInFlight {
   std::unique_ptr<BackgroundWriter> writer_;
   std::exception_ptr start_error_;  // why this rank has no writer
   bool committing_ = false, over_ = false;
+  std::filesystem::path committed_path_;  // valid once it is
   std::atomic<bool> committed_ = false;
   std::atomic<std::int64_t> commit_moves_ = 0;
   struct Committed {

@@ -6,6 +6,7 @@
 #include "checkpoint/file_names.h"
 #include "checkpoint/hdf5_output.h"
 #include "core/check.h"
+#include "core/crc32c.h"
 #include "hdf5/attribute.h"
 #include "hdf5/dataset.h"
 #include "hdf5/datatype.h"
@@ -39,6 +40,13 @@ void lay_out_tensors(hdf5::File& file, const StateDict& state, const RegionTable
       at += bytes_of(*row, state);
     }
   }
+}
+
+// Readers that have this need not ask HDF5 for each dataset. The last number is the checksum of the others.
+void write_places(OutputFile& file, std::int64_t at, const ShardPlaces& places) {
+  std::vector<std::uint64_t> numbers(places.rows.begin(), places.rows.end());
+  numbers.push_back(crc32c(numbers.data(), numbers.size() * sizeof(std::uint64_t)));
+  file.write_at(at, numbers.data(), numbers.size() * sizeof(std::uint64_t));
 }
 
 }  // namespace
@@ -80,12 +88,16 @@ LaidOutShard lay_out_shard(const std::filesystem::path& path, const ShardHeader&
   std::int64_t data_bytes = 0;
   for (const RegionRow& row : rows) data_bytes += bytes_of(row, state);
   ShardPlaces places;
-  OutputFile file = create_hdf5_output(path, rows.size() + 1, data_bytes, [&](hdf5::File& layout) {
+  std::int64_t at = -1;
+  OutputFile file = create_hdf5_output(path, rows.size() + 2, data_bytes, [&](hdf5::File& layout) {
     write_header(layout, header);
     lay_out_tensors(layout, state, rows, places);
-    const std::vector<std::int64_t> shape{static_cast<std::int64_t>(rows.size()), 4};
-    places.table = hdf5::create_contiguous(layout, kRegionsDataset, hdf5::uint64_file_type().get(), shape).file_offset;
+    const hdf5::DatatypeHandle number = hdf5::uint64_file_type();
+    const auto count = static_cast<std::int64_t>(rows.size());
+    places.table = hdf5::create_contiguous(layout, kRegionsDataset, number.get(), {count, 4}).file_offset;
+    at = hdf5::create_contiguous(layout, kPlacesDataset, number.get(), {count + 1}).file_offset;
   });
+  write_places(file, at, places);
   return {std::move(file), std::move(places)};
 }
 

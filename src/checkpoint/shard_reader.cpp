@@ -19,6 +19,9 @@ InputFile open_of_size(const std::filesystem::path& path, std::int64_t bytes) {
   return file;
 }
 
+// Small enough to be in a core's own cache when its checksum is taken, large enough for the calls not to count.
+constexpr std::int64_t kReadBytes = 512 << 10;
+
 bool by_tensor(const RegionRow& a, const RegionRow& b) { return a.tensor < b.tensor; }
 
 }  // namespace
@@ -35,6 +38,7 @@ ShardReader::ShardReader(const std::filesystem::path& directory, const Manifest&
   as_damage([&] {
     check_header(index);
     read_table(manifest.files[index]);
+    read_places();
   });
 }
 
@@ -63,6 +67,35 @@ void ShardReader::read_table(const ShardFile& expected) {
   check_rows(table_, *manifest_, path_.string());
 }
 
+// Files of older versions of Shoal have none. Damaged ones are no obstacle: HDF5 knows the places as well.
+void ShardReader::read_places() {
+  hdf5::Placement found;
+  try {
+    found = hdf5::find_dataset(file_, kPlacesDataset);
+  } catch (const hdf5::Hdf5Error&) {
+    return;
+  }
+  std::vector<std::uint64_t> numbers(table_.size() + 1);
+  const auto count = static_cast<std::int64_t>(numbers.size());
+  const std::int64_t bytes = count * static_cast<std::int64_t>(sizeof(std::uint64_t)), file_bytes = bytes_.size();
+  if (found.shape != std::vector{count} || found.element_bytes != 8 || found.file_offset < 0 ||
+      found.file_offset > file_bytes - bytes)
+    return;
+  bytes_.read_at(found.file_offset, numbers.data(), static_cast<std::size_t>(bytes));
+  const std::uint64_t checksum = numbers.back();
+  numbers.pop_back();
+  if (crc32c(numbers.data(), numbers.size() * sizeof(std::uint64_t)) != checksum) return;
+  for (std::size_t region = 0; region < numbers.size(); ++region) {
+    const std::int64_t most = file_bytes - bytes_of(table_[region]);
+    if (most < 0 || numbers[region] > static_cast<std::uint64_t>(most)) return;
+  }
+  places_.assign(numbers.begin(), numbers.end());
+}
+
+std::int64_t ShardReader::place_of(std::size_t region) const {
+  return places_.empty() ? locate(region) : places_.at(region);
+}
+
 // Regions of one tensor in one file lie one after the other in the tensor's one dataset, in the table's order.
 std::int64_t ShardReader::locate(std::size_t region) const {
   const std::uint64_t tensor = table_.at(region).tensor;
@@ -80,11 +113,14 @@ std::int64_t ShardReader::locate(std::size_t region) const {
                   place.file_offset >= 0,
               CheckpointError, "{}: dataset {} is not the {} elements of {} that the manifest and the table say",
               path_.string(), path, total, name_of(spec.dtype));
-  return place.file_offset + static_cast<std::int64_t>(before) * size_of(spec.dtype);
+  const std::int64_t at = place.file_offset + static_cast<std::int64_t>(before) * size_of(spec.dtype);
+  SHOAL_CHECK(places_.empty() || places_.at(region) == at, CheckpointError,
+              "{}: dataset {} is not where {} says that it is", path_.string(), path, kPlacesDataset);
+  return at;
 }
 
 void ShardReader::read_part(std::size_t region, std::int64_t offset, std::byte* into, std::size_t bytes) const {
-  as_damage([&] { bytes_.read_at(locate(region) + offset, into, bytes); });
+  as_damage([&] { bytes_.read_at(place_of(region) + offset, into, bytes); });
 }
 
 std::int64_t ShardReader::bytes_of(const RegionRow& row) const {
@@ -99,7 +135,7 @@ void ShardReader::check_checksum(const RegionRow& row, std::uint32_t crc) const 
 
 void ShardReader::read(std::size_t region, const RegionSink& sink, std::vector<std::byte>& buffer) const {
   const RegionRow& row = table_.at(region);
-  const std::int64_t bytes = bytes_of(row), from = locate(region);
+  const std::int64_t bytes = bytes_of(row), from = place_of(region);
   const std::int64_t to = static_cast<std::int64_t>(row.begin) * size_of(manifest_->tensors[row.tensor].spec.dtype);
   buffer.resize(static_cast<std::size_t>(kChunkBytes));
   std::uint32_t crc = 0;
@@ -115,10 +151,10 @@ void ShardReader::read(std::size_t region, const RegionSink& sink, std::vector<s
 
 std::uint32_t ShardReader::read_into(std::size_t region, std::byte* into) const {
   const RegionRow& row = table_.at(region);
-  const std::int64_t bytes = bytes_of(row), from = locate(region);
+  const std::int64_t bytes = bytes_of(row), from = place_of(region);
   std::uint32_t crc = 0;
-  for (std::int64_t done = 0; done < bytes; done += kCacheBytes) {
-    const auto chunk = static_cast<std::size_t>(std::min(kCacheBytes, bytes - done));
+  for (std::int64_t done = 0; done < bytes; done += kReadBytes) {
+    const auto chunk = static_cast<std::size_t>(std::min(kReadBytes, bytes - done));
     as_damage([&] { bytes_.read_at(from + done, into + done, chunk); });
     crc = crc32c(into + done, chunk, crc);  // while it is in the cache
     activity::progressed();

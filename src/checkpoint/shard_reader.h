@@ -44,7 +44,8 @@ class ShardReader {
   std::uint32_t read_into(std::size_t region, std::byte* into) const;
   // Without a checksum, which covers the whole: `bytes` bytes from byte `offset` of the region.
   void read_part(std::size_t region, std::int64_t offset, std::byte* into, std::size_t bytes) const;
-  // Where the region's bytes lie in the file. CheckpointError where its dataset is not what manifest and table say.
+  // Where the region's bytes lie in the file, as HDF5 has it: slow, and strict. CheckpointError where its dataset is
+  // not what manifest and table say, and /places. What is read without may still be sound: its checksum tells.
   std::int64_t locate(std::size_t region) const;
 
  private:
@@ -52,12 +53,15 @@ class ShardReader {
   void check_checksum(const RegionRow& row, std::uint32_t crc) const;
   std::int64_t bytes_of(const RegionRow& row) const;
   void read_table(const ShardFile& expected);
+  void read_places();
+  std::int64_t place_of(std::size_t region) const;
 
   const Manifest* manifest_;
   std::filesystem::path path_;
   InputFile bytes_;
   hdf5::File file_;
   RegionTable table_;
+  std::vector<std::int64_t> places_;  // of the regions; empty: HDF5 is asked
   std::vector<std::byte> buffer_;
 };
 

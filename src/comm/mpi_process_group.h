@@ -48,6 +48,8 @@ class MpiProcessGroup final : public ProcessGroup {
   std::unique_ptr<Work> broadcast(void* data, std::int64_t count, DType dtype, int root) override;
   std::unique_ptr<Work> all_to_all(const void* send, void* recv, std::int64_t count, DType dtype) override;
   void barrier() override;
+  // For libraries that speak MPI themselves, on duplicates of it: messages on it are the group's own.
+  MPI_Comm communicator() const { return comm_.get(); }
   const std::string& host_of(int rank) const { return hosts_[static_cast<std::size_t>(rank)]; }
   std::unique_ptr<ProcessGroup> split(int color, const GroupOptions& options = {}) override;
 

@@ -3,39 +3,32 @@
 #include <isa-l/crc.h>
 
 #include <algorithm>
+#include <array>
+
+#include "core/crc32c_wide.h"
 
 namespace shoal {
 namespace {
 
-// Polynomials over GF(2) modulo Castagnoli's, bit-reflected as the checksum is: the highest bit is that of x^0.
-constexpr std::uint32_t kPolynomial = 0x82F63B78, kOne = std::uint32_t{1} << 31;
-
-constexpr std::uint32_t multiply(std::uint32_t a, std::uint32_t b) {
-  std::uint32_t product = 0;
-  for (std::uint32_t bit = kOne; bit != 0; bit >>= 1) {
-    if ((a & bit) != 0) product ^= b;
-    b = (b & 1) != 0 ? b >> 1 ^ kPolynomial : b >> 1;
-  }
-  return product;
-}
-
-// x^(8 * bytes): appending so many zero bytes multiplies a checksum's remainder by it.
-constexpr std::uint32_t power_of_bytes(std::uint64_t bytes) {
-  std::uint32_t power = kOne, square = kOne >> 8;  // x^8
-  for (; bytes != 0; bytes >>= 1) {
-    if ((bytes & 1) != 0) power = multiply(power, square);
-    square = multiply(square, square);
-  }
-  return power;
-}
+// x^8, x^16, x^32, …: for each bit of a number of bytes.
+constexpr auto kPowers = [] {
+  std::array<std::uint32_t, 64> powers{kCrc32cOne >> 8};
+  for (std::size_t i = 1; i < powers.size(); ++i) powers[i] = crc32c_multiply(powers[i - 1], powers[i - 1]);
+  return powers;
+}();
 
 }  // namespace
 
 std::uint32_t crc32c_share(std::uint32_t crc, std::uint64_t bytes) noexcept {
-  return multiply(power_of_bytes(bytes), crc);
+  // Appending zero bytes multiplies a checksum's remainder by x^(8 * bytes).
+  for (std::size_t bit = 0; bytes != 0; ++bit, bytes >>= 1)
+    if ((bytes & 1) != 0) crc = crc32c_multiply(crc, kPowers[bit]);
+  return crc;
 }
 
 std::uint32_t crc32c(const void* data, std::size_t bytes, std::uint32_t previous) noexcept {
+  static const Crc32cUpdate wide = wide_crc32c();
+  if (wide != nullptr) return ~wide(data, bytes, ~previous);
   // ISA-L takes an int length and neither inverts on entry nor on exit.
   constexpr std::size_t kMost = std::size_t{1} << 30;
   auto* at = static_cast<unsigned char*>(const_cast<void*>(data));

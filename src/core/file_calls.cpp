@@ -24,6 +24,7 @@ ssize_t FileCalls::pread(int descriptor, void* data, std::size_t bytes, off_t of
   return ::pread(descriptor, data, bytes, offset);
 }
 int FileCalls::ftruncate(int descriptor, off_t bytes) { return ::ftruncate(descriptor, bytes); }
+int FileCalls::fallocate(int descriptor, off_t bytes) { return ::fallocate(descriptor, 0, 0, bytes); }
 int FileCalls::fsync(int descriptor) { return ::fsync(descriptor); }
 int FileCalls::sync_file_range(int descriptor, off_t offset, off_t bytes, unsigned flags) {
   return ::sync_file_range(descriptor, offset, bytes, flags);

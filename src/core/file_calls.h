@@ -18,6 +18,7 @@ class FileCalls {
   virtual ssize_t pwrite(int descriptor, const void* data, std::size_t bytes, off_t offset);
   virtual ssize_t pread(int descriptor, void* data, std::size_t bytes, off_t offset);
   virtual int ftruncate(int descriptor, off_t bytes);
+  virtual int fallocate(int descriptor, off_t bytes);  // from the start of the file, which grows to that size
   virtual int fsync(int descriptor);
   virtual int sync_file_range(int descriptor, off_t offset, off_t bytes, unsigned flags);
   virtual int rename(const char* from, const char* to);

@@ -105,6 +105,13 @@ void OutputFile::resize(std::int64_t bytes) {
   if (file_calls().ftruncate(descriptor_.get(), bytes) != 0) fail("write", path_, errno);
 }
 
+bool OutputFile::reserve(std::int64_t bytes) {
+  resize(bytes);
+  if (bytes == 0 || file_calls().fallocate(descriptor_.get(), bytes) == 0) return true;
+  if (errno != EOPNOTSUPP && errno != ENOSYS && errno != EINVAL) fail("find room for", path_, errno);
+  return false;
+}
+
 void OutputFile::write_back() {
   static_cast<void>(
       file_calls().sync_file_range(descriptor_.get(), 0, 0, SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE));

@@ -42,6 +42,8 @@ class OutputFile {
   static OutputFile open_existing(const std::filesystem::path& path);  // as it is
   void write_at(std::int64_t offset, const void* data, std::size_t bytes);
   void resize(std::int64_t bytes);
+  // The same, and the disk has room for them from now on, where the file system can promise it; false: it cannot.
+  bool reserve(std::int64_t bytes);
   // Waits for what an earlier call has set going to the disk, and sets going what was written since. A hint: errors
   // show in sync().
   void write_back();

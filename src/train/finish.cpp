@@ -5,7 +5,8 @@
 #include <cerrno>
 #include <cstring>
 
-#include "checkpoint/export.h"
+#include "checkpoint/collective_export.h"
+#include "comm/mpi_process_group.h"
 #include "core/activity.h"
 #include "core/check.h"
 #include "core/logging.h"
@@ -41,6 +42,23 @@ class Patience {
   std::chrono::milliseconds before_;
 };
 
+void tell(const fs::path& output, const checkpoint::ExportReport& report) {
+  log::result("wrote {} ({} tensors, {:.1f} MiB)", output.string(), report.tensors,
+              mebibytes(static_cast<std::uintmax_t>(report.bytes)));
+}
+
+// Collective over `world`.
+void write_by_all(comm::ProcessGroup& world, checkpoint::ExportOptions& options) {
+  auto* const mpi = dynamic_cast<comm::MpiProcessGroup*>(&world);
+  SHOAL_CHECK(mpi != nullptr, InternalError, "--output-driver mpio on ranks of {}", world.backend());
+  const activity::During writing(activity::Operation::output);
+  options.piece_bytes = checkpoint::kCollectivePieceBytes;
+  run_agreeing([&] {
+    const auto report = checkpoint::export_collectively(*mpi, options);
+    if (world.rank() == 0) tell(options.output, report);
+  });
+}
+
 }  // namespace
 
 fs::path check_checkpoint_dir(const TrainOptions& options) {
@@ -63,16 +81,19 @@ void check_room(const TrainOptions& options, std::int64_t bytes_a_checkpoint, in
   for (const std::string& warning : check_room(needed, existing)) log::warning("{}", warning);
 }
 
-void write_output(comm::ProcessGroup& world, const fs::path& checkpoint, const fs::path& output) {
+void write_output(comm::ProcessGroup& world, const fs::path& checkpoint, const CheckpointOptions& options) {
+  const fs::path& output = options.output;
+  checkpoint::ExportOptions wanted{.checkpoint = checkpoint, .output = output, .selection = {}, .force = true};
+  if (options.output_driver == "mpio") {
+    write_by_all(world, wanted);
+    return;
+  }
   const Patience patience(world);
   const activity::During writing(world.rank() == 0 ? activity::Operation::output : activity::Operation::waiting);
   run_everywhere(world, [&]() -> std::string {
     if (world.rank() != 0) return "";
-    const auto format = output.extension() == ".pt" ? checkpoint::ExportFormat::torch : checkpoint::ExportFormat::hdf5;
-    const auto report = checkpoint::export_checkpoint(
-        {.checkpoint = checkpoint, .output = output, .format = format, .selection = {}, .force = true});
-    log::result("wrote {} ({} tensors, {:.1f} MiB)", output.string(), report.tensors,
-                mebibytes(static_cast<std::uintmax_t>(report.bytes)));
+    if (output.extension() == ".pt") wanted.format = checkpoint::ExportFormat::torch;
+    tell(output, checkpoint::export_checkpoint(wanted));
     return "";
   });
 }

@@ -17,9 +17,8 @@ std::filesystem::path check_checkpoint_dir(const TrainOptions& options);
 // --keep + 1 are a warning (checkpoint_room.h).
 void check_room(const TrainOptions& options, std::int64_t bytes_a_checkpoint, int ranks);
 
-// Collective over `world`. Rank 0 writes --output from `checkpoint`; the others wait. A file that is there is replaced
-// once the new one is complete.
-void write_output(comm::ProcessGroup& world, const std::filesystem::path& checkpoint,
-                  const std::filesystem::path& output);
+// Collective over `world`. Rank 0 writes --output from `checkpoint` while the others wait, or all ranks do
+// (--output-driver). A file that is there is replaced once the new one is complete.
+void write_output(comm::ProcessGroup& world, const std::filesystem::path& checkpoint, const CheckpointOptions& options);
 
 }  // namespace shoal::train

@@ -7,6 +7,7 @@
 
 #include "core/check.h"
 #include "fsdp/recompute.h"
+#include "hdf5/mpio.h"
 #include "optim/parameter_groups.h"
 #include "optim/schedule.h"
 #include "train/cadence.h"
@@ -124,6 +125,9 @@ void check_checkpoint(const TrainOptions& options) {
               "--async-save takes wait, skip or off, not '{}'", async);
   SHOAL_CHECK(checkpoint.view == "on" || checkpoint.view == "off", OptionError,
               "--checkpoint-view takes on or off, not '{}'", checkpoint.view);
+  const std::string& driver = checkpoint.output_driver;
+  SHOAL_CHECK(driver == "posix" || driver == "mpio", OptionError, "--output-driver takes posix or mpio, not '{}'",
+              driver);
   SHOAL_CHECK(checkpoint.stage_gib >= 0, OptionError, "--stage-gib {} is negative; 0 or nothing lets Shoal choose",
               checkpoint.stage_gib);
   SHOAL_CHECK(!checkpoint.resume.empty(), OptionError, "--resume takes auto, never or a path");
@@ -134,6 +138,9 @@ void check_checkpoint(const TrainOptions& options) {
   const std::string suffix = checkpoint.output.extension().string();
   SHOAL_CHECK(suffix == ".h5" || suffix == ".pt", OptionError,
               "--output must end in .h5 (HDF5) or .pt (PyTorch), not '{}'", checkpoint.output.string());
+  if (checkpoint.output_driver == "mpio") hdf5::require_mpio("--output-driver mpio");
+  SHOAL_CHECK(suffix == ".h5" || checkpoint.output_driver == "posix", OptionError,
+              "--output-driver mpio writes HDF5: --output must end in .h5, not '{}'", checkpoint.output.string());
 }
 
 std::optional<at::ScalarType> parse_dtype(const char* option, const std::string& text) {

@@ -96,6 +96,7 @@ struct CheckpointOptions {
   std::string resume = "auto";  // "auto", "never", or a path
   std::vector<std::string> allow_missing, allow_extra, rename;  // checkpoint::MatchRules, of resume and init_from
   std::filesystem::path output;                                 // consolidated weights; "none": not written
+  std::string output_driver = "posix";                          // "posix", rank 0 writes it; "mpio", all ranks at once
 };
 
 checkpoint::MatchRules match_rules(const CheckpointOptions& options);  // OptionError that names --rename

@@ -112,6 +112,7 @@ NamedValues run_options(const TrainOptions& o) {
           {"allow-extra", list_or_none(o.checkpoint.allow_extra)},
           {"rename", list_or_none(o.checkpoint.rename)},
           {"output", o.checkpoint.output.string()},
+          {"output-driver", o.checkpoint.output_driver},
           {"run-dir", o.job.run_dir.string()},
           {"requeue", o.job.requeue},
           {"max-requeues", text(o.job.max_requeues)},

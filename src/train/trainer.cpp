@@ -175,6 +175,16 @@ void Trainer::await_copies() {
   if (checkpointer_ != nullptr) checkpointer_->await_copies();
 }
 
+// A newer attempt that comes right after a commit makes the save an error, and goes on from what was committed.
+void Trainer::noting_what_was_committed(const std::function<void()>& save) {
+  try {
+    run_agreeing(save);
+  } catch (const std::exception&) {
+    if (const auto& report = checkpointer_->committed_despite_error()) saved(*report);
+    throw;
+  }
+}
+
 void Trainer::save(bool complete) {
   if (checkpointer_ == nullptr) return;
   const std::string& async = options_.checkpoint.async_save;
@@ -191,7 +201,7 @@ void Trainer::save(bool complete) {
   const std::string training_state = format_training_state(options_, progress_, data_, parts_.world.size());
   saved_step_ = progress_.step;
   std::optional<checkpoint::SaveReport> report;
-  run_agreeing([&] {
+  noting_what_was_committed([&] {
     StateDict state = this->state(fsdp::StateMemory::in_place);
     if (complete || async == "off")
       report = checkpointer_->save(progress_.step, std::move(state), training_state);
@@ -205,13 +215,13 @@ void Trainer::save(bool complete) {
 void Trainer::continue_save(const Asks& asked) {
   if (checkpointer_ == nullptr || !checkpointer_->saving() || asked.writing) return;
   std::optional<checkpoint::SaveReport> report;
-  run_agreeing([&] { report = checkpointer_->continue_save(); });
+  noting_what_was_committed([&] { report = checkpointer_->continue_save(); });
   if (report) saved(*report);
 }
 
 void Trainer::finish_save() {
   checkpoint::SaveReport report;
-  run_agreeing([&] { report = checkpointer_->finish_save(); });
+  noting_what_was_committed([&] { report = checkpointer_->finish_save(); });
   saved(report);
 }
 

@@ -69,6 +69,7 @@ class Trainer {
   double learning_rate(std::int64_t epoch) const;
   // Of what is there now. With --async-save it is on its way when this returns, unless `complete` asks for its end.
   void save(bool complete);
+  void noting_what_was_committed(const std::function<void()>& save);
   void continue_save(const Asks& asked);
   void finish_save();
   void await_copies();

@@ -10,9 +10,11 @@
 #include <atomic>
 #include <csignal>
 
+#include "checkpoint/checkpointer.h"
 #include "checkpoint/file_names.h"
 #include "checkpoint/sample_state.h"
 #include "checkpoint/save_sample.h"
+#include "comm/fake_process_group.h"
 #include "core/error.h"
 
 namespace shoal::checkpoint {
@@ -121,6 +123,34 @@ TEST_P(OldAttemptIsHeldAt, TheSameStep) {
 }
 
 INSTANTIATE_TEST_SUITE_P(, OldAttemptIsHeldAt, ::testing::ValuesIn(testing::all_save_points()));
+
+// What is told of the save's end: the checkpoint that is there, or nothing.
+std::optional<fs::path> committed_when_taken_over_at(SavePoint taken_over, const fs::path& directory) {
+  std::optional<fs::path> committed;
+  const Fence old = new_attempt(directory);
+  comm::FakeWorld(testing::kSavingRanks).run([&](comm::ProcessGroup& world) {
+    CheckpointerOptions options;
+    options.directory = directory;
+    options.observer = [&](SavePoint point) {
+      if (point == taken_over) new_attempt(directory);
+    };
+    if (world.rank() == 0) options.fence = old;
+    Checkpointer checkpointer(world, options);
+    const auto state = testing::sample_state(testing::sample_tensors(), world.rank(), world.size(), 1);
+    EXPECT_THROW(checkpointer.save(30, state, testing::kTrainingState), SupersededError);
+    const auto& report = checkpointer.committed_despite_error();
+    EXPECT_TRUE(world.rank() == 0 || !report);
+    if (report) committed = report->path;
+  });
+  return committed;
+}
+
+TEST(TakenOver, AnAttemptKnowsWhatItHasCommitted) {
+  const TemporaryDirectory before, after;
+  EXPECT_EQ(committed_when_taken_over_at(SavePoint::commit_allowed, before.path()), std::nullopt);
+  EXPECT_EQ(committed_when_taken_over_at(SavePoint::renamed, after.path()), after.path() / step_directory_name(30));
+  EXPECT_EQ(restored_step(after.path(), [](std::int64_t) { return 1; }), 30);
+}
 
 class KilledWhileItStarts : public ::testing::TestWithParam<FencePoint> {};
 

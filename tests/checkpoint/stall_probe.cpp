@@ -1,6 +1,6 @@
 // stall_probe FOLDER POINT RANK: a job that saves twice and restores. At the number POINT of SavePoint in the second
 // save rank RANK stops for ever; POINT "restore": it does not come to the restore; "read": it stops in the middle of
-// reading its part.
+// reading its part; "export": of a file that all ranks write at once, while the others are in MPI-IO.
 #include <mpi.h>
 #include <unistd.h>
 
@@ -9,11 +9,14 @@
 #include <string>
 
 #include "checkpoint/checkpointer.h"
+#include "checkpoint/collective_export.h"
 #include "checkpoint/sample_state.h"
 #include "comm/mpi_process_group.h"
+#include "core/activity.h"
 #include "core/error.h"
 #include "core/file_calls.h"
 #include "core/logging.h"
+#include "launch/job_watch.h"
 
 namespace {
 
@@ -29,11 +32,23 @@ class StopsWhileReading final : public FileCalls {
   }
 
  private:
-  static constexpr int kTables = 2;  // read once for all ranks, and once for this one
+  static constexpr int kTables = 2;  // of regions, and of places
   int reads_ = 0;
 };
 
-void run(comm::ProcessGroup& world, const std::string& folder, const std::string& point, int rank) {
+// Where there is no time limit but the watch's.
+void export_by_all(comm::MpiProcessGroup& world, const std::filesystem::path& folder, bool stops) {
+  const launch::JobWatch watch({.hang_timeout = std::chrono::seconds(2), .attempt = {}});
+  const activity::During output(activity::Operation::output);
+  StopsWhileReading calls;
+  if (stops) use_file_calls(&calls);
+  checkpoint::ExportOptions options;
+  options.checkpoint = folder / "step_00000020";
+  options.output = folder / "by_all.h5";
+  checkpoint::export_collectively(world, options);
+}
+
+void run(comm::MpiProcessGroup& world, const std::string& folder, const std::string& point, int rank) {
   int saves = 0;
   checkpoint::CheckpointerOptions options;
   options.directory = folder;
@@ -48,6 +63,7 @@ void run(comm::ProcessGroup& world, const std::string& folder, const std::string
     checkpointer.save(step, state, testing::kTrainingState);
   }
   if (point == "restore" && rank == world.rank()) ::pause();
+  if (point == "export") return export_by_all(world, folder, rank == world.rank());
   StopsWhileReading stops;
   if (point == "read" && rank == world.rank()) use_file_calls(&stops);
   StateDict blank = testing::blank_state(tensors, world.rank(), world.size());

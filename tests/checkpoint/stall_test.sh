@@ -32,4 +32,16 @@ expect 7 0 "saving of checkpoint step 20: rank 0 commits it and tidies up" step_
 expect 11 0 "saving of checkpoint step 20: rank 0 commits it and tidies up" step_00000020 "$@"     # latest_staged
 expect read 2 "restoring of 'auto': every rank reads its part" step_00000020 "$@"
 expect restore 1 "restoring of 'auto'" step_00000020 "$@"
+
+# All ranks write one file at once, where MPI-IO has no time limit: the watch ends the job.
+if [[ $SHOAL_WITH_MPIO == ON ]]; then
+  rm -rf ckpt
+  status=0
+  timeout 30 "$@" 3 "$probe" ckpt export 2 >/dev/null 2>errors.txt || status=$?
+  if [[ $status != 20 || -e ckpt/by_all.h5 ]] || ! grep -q "HANG: no progress for" errors.txt; then
+    echo "FAILED: a rank stopped while all write one file: exit code $status (wanted 20), errors:"
+    cat errors.txt
+    failures=$((failures + 1))
+  fi
+fi
 exit $((failures > 0))

@@ -26,6 +26,26 @@ TEST(Crc32c, VectorsOfTheRfc) {
   EXPECT_EQ(crc32c(bytes.data(), 32), 0x113FDB5Cu);
 }
 
+// Bit by bit, as RFC 3720 defines it.
+std::uint32_t bit_by_bit(const unsigned char* data, std::size_t bytes, std::uint32_t previous) {
+  std::uint32_t crc = ~previous;
+  for (std::size_t i = 0; i < bytes; ++i) {
+    crc ^= data[i];
+    for (int bit = 0; bit < 8; ++bit) crc = (crc & 1) != 0 ? crc >> 1 ^ 0x82F63B78u : crc >> 1;
+  }
+  return ~crc;
+}
+
+TEST(Crc32c, EveryLengthAtEveryPlace) {
+  std::vector<unsigned char> bytes(1400);
+  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<unsigned char>(i * i * 31 + 7 * i + (i >> 3));
+  for (std::size_t length = 0; length < 1100; length += length < 300 ? 1 : 7)
+    for (const std::size_t place : {0, 1, 5, 64, 255})
+      for (const std::uint32_t previous : {0u, 0xE3069283u})
+        ASSERT_EQ(crc32c(bytes.data() + place, length, previous), bit_by_bit(bytes.data() + place, length, previous))
+            << length << " bytes from " << place;
+}
+
 TEST(Crc32c, NothingChangesNothing) {
   EXPECT_EQ(crc32c(nullptr, 0), 0u);
   EXPECT_EQ(crc32c(nullptr, 0, 0xE3069283u), 0xE3069283u);

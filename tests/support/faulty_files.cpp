@@ -54,7 +54,7 @@ FaultyFiles::Verdict FaultyFiles::judge(FileCall call, const fs::path& path) {
   {
     const Lock lock(mutex_);
     errno = EIO;
-    if (stopped_) return Verdict::refuse;
+    if (stopped_ && call != FileCall::pread) return Verdict::refuse;
     if (fault_.kind == Fault::Kind::none || !fault_.counts(call, path)) return Verdict::go_on;
     const std::int64_t number = counted_++;
     const std::int64_t times = fault_.kind == Fault::Kind::fail ? fault_.times : 1;
@@ -111,6 +111,14 @@ ssize_t FaultyFiles::pwrite(int descriptor, const void* data, std::size_t bytes,
   if (written > 0 && file.node)
     DiskModel::write(*file.node, offset, {static_cast<const char*>(data), static_cast<std::size_t>(written)});
   return written;
+}
+
+ssize_t FaultyFiles::pread(int descriptor, void* data, std::size_t bytes, off_t offset) {
+  std::error_code unknown;  // files to read are not opened here
+  const fs::path path = fs::read_symlink("/proc/self/fd/" + std::to_string(descriptor), unknown);
+  const Verdict verdict = judge(FileCall::pread, path);
+  if (verdict == Verdict::refuse) return -1;
+  return FileCalls::pread(descriptor, data, verdict == Verdict::half ? (bytes + 1) / 2 : bytes, offset);
 }
 
 int FaultyFiles::ftruncate(int descriptor, off_t bytes) {

@@ -17,7 +17,7 @@
 
 namespace shoal::testing {
 
-enum class FileCall { open, close, pwrite, ftruncate, fsync, rename, mkdir, unlink, rmdir };
+enum class FileCall { open, close, pwrite, pread, ftruncate, fsync, rename, mkdir, unlink, rmdir };
 
 struct Fault {
   enum class Kind {
@@ -25,7 +25,7 @@ struct Fault {
     stop,     // from this call on nothing changes any more; a write that is under way may have got half its way
     kill,     // the process ends by SIGKILL
     fail,     // with `error`, `times` calls
-    shorten,  // a write does a part of what it should and says so
+    shorten,  // a write or a read does a part of what it should and says so
     delay,    // by `delay`
   };
   Kind kind = Kind::none;
@@ -33,7 +33,10 @@ struct Fault {
   int error = 0;
   std::int64_t times = 1;
   std::chrono::milliseconds delay{0};
-  std::function<bool(FileCall, const std::filesystem::path&)> counts = [](auto&&...) { return true; };
+  // Those that change something, unless it is told otherwise.
+  std::function<bool(FileCall, const std::filesystem::path&)> counts = [](FileCall call, auto&&) {
+    return call != FileCall::pread;
+  };
 };
 
 // Stands between the file layer and the system while it lives; one at a time. Nothing is synced for real.
@@ -56,6 +59,7 @@ class FaultyFiles final : public FileCalls {
   int open(const char* path, int flags, mode_t mode) override;
   int close(int descriptor) override;
   ssize_t pwrite(int descriptor, const void* data, std::size_t bytes, off_t offset) override;
+  ssize_t pread(int descriptor, void* data, std::size_t bytes, off_t offset) override;
   int ftruncate(int descriptor, off_t bytes) override;
   int fsync(int descriptor) override;
   int rename(const char* from, const char* to) override;
