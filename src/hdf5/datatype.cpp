@@ -28,6 +28,12 @@ DatatypeHandle boolean_type() {
   return type;
 }
 
+DatatypeHandle opaque_type(DType dtype) {
+  DatatypeHandle type(call("H5Tcreate", kSubject, H5Tcreate, H5T_OPAQUE, static_cast<std::size_t>(size_of(dtype))));
+  call("H5Tset_tag", kSubject, H5Tset_tag, type.get(), std::string(name_of(dtype)).c_str());
+  return type;
+}
+
 }  // namespace
 
 DatatypeHandle file_type(DType dtype) {
@@ -37,6 +43,8 @@ DatatypeHandle file_type(DType dtype) {
     case DType::float32: return copy_of(H5T_IEEE_F32LE);
     case DType::float16: return half_width_float(5, 15);
     case DType::bfloat16: return half_width_float(8, 127);
+    case DType::float8_e4m3fn:
+    case DType::float8_e5m2: return opaque_type(dtype);
     case DType::int64: return copy_of(H5T_STD_I64LE);
     case DType::int32: return copy_of(H5T_STD_I32LE);
     case DType::int16: return copy_of(H5T_STD_I16LE);
