@@ -105,7 +105,7 @@ TEST_F(DirectFile, EveryByteIsInItsPlace) {
 TEST_F(DirectFile, FileSystemsThatDoNotTakeIt) {
   for (const bool at_open : {true, false}) {
     {
-      const Refusing calls(at_open);
+      Refusing calls(at_open);
       write(true);
       EXPECT_GT(calls.refusals(), 0);
       if (!at_open) expect_read(true);
