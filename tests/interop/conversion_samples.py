@@ -34,12 +34,11 @@ def random_tensor(dtype, shape, generator):
 
 def as_torch(dataset):
     """A dataset of h5py. It reads bfloat16 (described bit by bit) as float32, without loss but for NaNs' payloads, and
-    floats of 8 bits as bytes whose type's name is the tag."""
+    floats of 8 bits as bytes, an enumeration whose one member bears the type's name."""
     kind = dataset.id.get_type()
-    if kind.get_class() == h5py.h5t.OPAQUE:
-        data = torch.frombuffer(bytearray(dataset[()].tobytes()), dtype=torch.uint8) if dataset.size else torch.empty(0)
-        dtype = getattr(torch, kind.get_tag().decode())
-        return data.view(dtype).reshape(dataset.shape) if dataset.size else torch.empty(dataset.shape, dtype=dtype)
+    names = h5py.check_enum_dtype(dataset.dtype)
+    if names:
+        return torch.from_numpy(np.array(dataset[()])).view(getattr(torch, *names))
     if kind.get_class() == h5py.h5t.FLOAT and kind.get_size() == 2 and kind.get_fields()[2] == 8:  # bits of the exponent
         bits = np.empty(dataset.shape, np.int16)
         if bits.size:
