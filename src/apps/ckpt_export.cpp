@@ -23,7 +23,8 @@ using Strings = std::vector<std::string>;
 ExportFormat format_named(const std::string& name) {
   if (name == "hdf5") return ExportFormat::hdf5;
   if (name == "safetensors") return ExportFormat::safetensors;
-  SHOAL_CHECK(name == "pt", OptionError, "--format {} is not known; it is hdf5, safetensors or pt", name);
+  if (name == "npz") return ExportFormat::npz;
+  SHOAL_CHECK(name == "pt", OptionError, "--format {} is not known; it is hdf5, safetensors, pt or npz", name);
   return ExportFormat::torch;
 }
 
@@ -32,27 +33,25 @@ ExportFormat format_of(const po::variables_map& values, const std::filesystem::p
   const std::string suffix = output.extension().string();
   if (suffix == ".safetensors" || values.count("max-shard-size")) return ExportFormat::safetensors;
   if (suffix == ".pt" || suffix == ".pth" || suffix == ".bin") return ExportFormat::torch;
+  if (suffix == ".npz") return ExportFormat::npz;
   SHOAL_CHECK(suffix == ".h5" || suffix == ".hdf5", OptionError,
-              "the suffix of --output {} tells no format; give --format hdf5, safetensors or pt", output.string());
+              "the suffix of --output {} tells no format; give --format hdf5, safetensors, pt or npz", output.string());
   return ExportFormat::hdf5;
-}
-
-std::optional<DType> dtype_of(const po::variables_map& values) {
-  if (!values.count("dtype")) return std::nullopt;
-  const std::string name = values["dtype"].as<std::string>();
-  if (name == "fp32") return DType::float32;
-  if (name == "bf16") return DType::bfloat16;
-  SHOAL_CHECK(name == "fp16", OptionError, "--dtype {} is not known; it is fp32, bf16 or fp16", name);
-  return DType::float16;
 }
 
 checkpoint::ExportSelection selection_from(const po::variables_map& values) {
   checkpoint::ExportSelection selection;
   selection.with_optimizer = values.count("with-optimizer") > 0;
   selection.dtype = dtype_of(values);
-  if (values.count("select")) selection.select = values["select"].as<Strings>();
-  if (values.count("rename")) selection.rename = checkpoint::RenameRules::read(values["rename"].as<std::string>());
+  selection.select = selected_by(values);
+  selection.rename = renamed_by(values);
   return selection;
+}
+
+bool is_on(const po::variables_map& values, const char* option) {
+  const std::string text = values[option].as<std::string>();
+  SHOAL_CHECK(text == "on" || text == "off", OptionError, "--{} takes on or off, not '{}'", option, text);
+  return text == "on";
 }
 
 checkpoint::ExportOptions options_from(const std::string& verb, const po::variables_map& values) {
@@ -66,6 +65,7 @@ checkpoint::ExportOptions options_from(const std::string& verb, const po::variab
     options.shard_bytes = bytes_from("max-shard-size", values["max-shard-size"].as<std::string>());
   options.memory = bytes_from("memory", values["memory"].as<std::string>());
   options.workers = workers_of(values);
+  options.direct = is_on(values, "direct-io");
   options.checkpoint = checkpoint::resolve_checkpoint(path_of(values));
   return options;
 }
@@ -87,23 +87,22 @@ po::options_description described() {
   options.add_options()("output", text("PATH"), "the file to write; with --max-shard-size the folder");
   options.add_options()("format", text("NAME"),
                         "hdf5: datasets under the parameters' names; safetensors; pt: a state dict for "
-                        "torch.load(weights_only=True). Unless given, the suffix tells: .h5 .hdf5, .safetensors, .pt "
-                        ".pth .bin");
+                        "torch.load(weights_only=True); npz: for numpy.load(). Unless given, the suffix tells: .h5 "
+                        ".hdf5, .safetensors, .pt .pth .bin, .npz");
   options.add_options()("max-shard-size", text("SIZE"),
                         "safetensors: several files of at most SIZE (5GB, 500MiB) with an index, as transformers "
                         "writes them");
-  options.add_options()("dtype", text("TYPE"),
-                        "fp32, bf16 or fp16: rounds the model's floating tensors to it, to nearest even");
+  add_dtype_option(options, "rounds the model's floating tensors to this type, to nearest even");
   options.add_options()("with-optimizer",
                         "with the optimizer's state: under /optimizer (hdf5), or as torch's state_dict() (pt)");
-  options.add_options()("select", po::value<Strings>()->value_name("GLOB"),
-                        "only parameters of these names; '*' stays within a part of a name, '**' crosses dots; may be "
-                        "repeated");
-  options.add_options()("rename", text("FILE"), "gives names by rules, one a line: 'REGEX -> REPLACEMENT'");
+  add_choice_options(options);
   constexpr int kWorkers = 4;  // they wait for the disk more than they compute
   add_workers_option(options, "threads that read, convert and write", kWorkers);
   options.add_options()("memory", text("SIZE")->default_value("1GiB"),
                         "the most memory to take; fewer threads if need be");
+  options.add_options()("direct-io", text("on|off")->default_value("on"),
+                        "reads and writes past the system's page cache, where the file system takes that; off: "
+                        "through it, which is faster where the files are in it");
   options.add_options()("dry-run", "says what would be written, and writes nothing");
   options.add_options()("force", "replace what is there");
   return options;

@@ -44,6 +44,38 @@ int workers_of(const po::variables_map& values) {
   return workers;
 }
 
+void add_dtype_option(po::options_description& options, const char* what) {
+  options.add_options()("dtype", po::value<std::string>()->value_name("fp32|bf16|fp16"), what);
+}
+
+std::optional<DType> dtype_of(const po::variables_map& values) {
+  if (!values.count("dtype")) return std::nullopt;
+  const std::string name = values["dtype"].as<std::string>();
+  if (name == "fp32") return DType::float32;
+  if (name == "bf16") return DType::bfloat16;
+  SHOAL_CHECK(name == "fp16", OptionError, "--dtype {} is not known; it is fp32, bf16 or fp16", name);
+  return DType::float16;
+}
+
+void add_choice_options(po::options_description& options) {
+  const auto texts = [](const char* name) { return po::value<std::vector<std::string>>()->value_name(name); };
+  options.add_options()("select", texts("GLOB"),
+                        "only parameters of these names, and their optimizer's state; '*' stays within a part of a "
+                        "name, '**' crosses dots; several times");
+  options.add_options()("rename", texts("OLD=NEW|FILE"),
+                        "gives other names: by OLD=NEW, with '*' or '**' in both for all that fit, or by a file of "
+                        "rules, one a line: 'REGEX -> REPLACEMENT'; several times");
+}
+
+std::vector<std::string> selected_by(const po::variables_map& values) {
+  return values.count("select") ? values["select"].as<std::vector<std::string>>() : std::vector<std::string>{};
+}
+
+checkpoint::RenameRules renamed_by(const po::variables_map& values) {
+  if (!values.count("rename")) return {};
+  return checkpoint::RenameRules::parse(values["rename"].as<std::vector<std::string>>());
+}
+
 std::int64_t bytes_from(const std::string& option, const std::string& text) {
   constexpr std::array<std::pair<std::string_view, double>, 10> kUnits{{{"", 1},
                                                                         {"B", 1},

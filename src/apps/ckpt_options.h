@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "apps/command_line.h"
+#include "checkpoint/rename_rules.h"
+#include "shard/dtype.h"
 
 namespace shoal::apps {
 
@@ -29,6 +31,15 @@ std::string path_of(const boost::program_options::variables_map& values);
 void add_workers_option(boost::program_options::options_description& options,
                         const char* what = "threads that read and compare", std::optional<int> workers = std::nullopt);
 int workers_of(const boost::program_options::variables_map& values);
+
+// --dtype TYPE, and the element type that it names; nothing where it is not given. OptionError for another word.
+void add_dtype_option(boost::program_options::options_description& options, const char* what);
+std::optional<DType> dtype_of(const boost::program_options::variables_map& values);
+
+// --select GLOB and --rename OLD=NEW|FILE, each any number of times, and what was given.
+void add_choice_options(boost::program_options::options_description& options);
+std::vector<std::string> selected_by(const boost::program_options::variables_map& values);
+checkpoint::RenameRules renamed_by(const boost::program_options::variables_map& values);
 
 // "5GB", "1.5GiB", "4096": bytes. OptionError that names the option.
 std::int64_t bytes_from(const std::string& option, const std::string& text);

@@ -237,9 +237,9 @@ po::options_description checkpoint_options(TrainOptions& o) {
        "parameters that --resume's or --init-from's file may lack, which keep their initial values; several times")  //
       ("allow-extra", po::value(&o.checkpoint.allow_extra)->value_name("GLOB")->composing(),
        "parameters of that file that the model may lack; several times")  //
-      ("rename", po::value(&o.checkpoint.rename)->value_name("OLD=NEW")->composing(),
-       "parameters of that file have another name in the model; '*' or '**' in both: for all that fit; several "
-       "times")  //
+      ("rename", po::value(&o.checkpoint.rename)->value_name("OLD=NEW|FILE")->composing(),
+       "parameters of that file have another name in the model: OLD=NEW, with '*' or '**' in both for all that fit, or "
+       "a file of rules ('REGEX -> REPLACEMENT'); several times")  //
       ("output", path_value(o.checkpoint.output),
        "the weights in one file at the end, FILE.h5 or FILE.pt (CHECKPOINT_DIR/MODEL.h5); none: not written")  //
       ("output-driver", value(o.checkpoint.output_driver, "posix|mpio"),

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "core/error.h"
+#include "core/float8.h"
 #include "core/half.h"
 
 namespace shoal::checkpoint {
@@ -56,11 +57,15 @@ void compare_elements(DType dtype, const std::byte* a, const std::byte* b, std::
   const auto as_integer = [](auto x) { return static_cast<std::int64_t>(x); };
   const auto of_half = [](std::uint16_t x) { return static_cast<double>(to_float(Float16{x})); };
   const auto of_brain = [](std::uint16_t x) { return static_cast<double>(to_float(BFloat16{x})); };
+  const auto of_e4m3 = [](std::uint8_t x) { return static_cast<double>(to_float(Float8E4M3{x})); };
+  const auto of_e5m2 = [](std::uint8_t x) { return static_cast<double>(to_float(Float8E5M2{x})); };
   switch (dtype) {
     case DType::float64: return compare<double>(a, b, count, first, total, as_double);
     case DType::float32: return compare<float>(a, b, count, first, total, as_double);
     case DType::float16: return compare<std::uint16_t>(a, b, count, first, total, of_half);
     case DType::bfloat16: return compare<std::uint16_t>(a, b, count, first, total, of_brain);
+    case DType::float8_e4m3fn: return compare<std::uint8_t>(a, b, count, first, total, of_e4m3);
+    case DType::float8_e5m2: return compare<std::uint8_t>(a, b, count, first, total, of_e5m2);
     case DType::int64: return compare<std::int64_t>(a, b, count, first, total, as_integer);
     case DType::int32: return compare<std::int32_t>(a, b, count, first, total, as_integer);
     case DType::int16: return compare<std::int16_t>(a, b, count, first, total, as_integer);

@@ -1,11 +1,14 @@
 #include "checkpoint/export.h"
 
+#include <optional>
 #include <system_error>
 
 #include "checkpoint/catalog.h"
 #include "checkpoint/export_parts.h"
 #include "checkpoint/hf_config.h"
+#include "checkpoint/output_lock.h"
 #include "core/check.h"
+#include "core/direct_file.h"
 #include "core/hash.h"
 #include "core/timer.h"
 
@@ -13,13 +16,14 @@ namespace shoal::checkpoint {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr std::int64_t kBuffersPerWorker = 3;  // what was read and, at most twice as large, converted
+constexpr std::int64_t kChunksPerWorker = 3;  // what was read and, at most twice as large, converted
 
 ExportSource read_source(const ExportOptions& options) {
   ExportSource source;
   source.checkpoint = options.checkpoint;
   source.manifest = open_checkpoint(options.checkpoint);
   source.plan = plan_export(source.manifest, options.selection);
+  if (options.format == ExportFormat::npz) write_aliases_out(source.plan);
   return source;
 }
 
@@ -40,7 +44,8 @@ void check_directory(const fs::path& path, bool wanted) {
 Export::Export(ExportOptions options) : options_(std::move(options)), source_(read_source(options_)) {
   SHOAL_CHECK(options_.format == ExportFormat::safetensors || options_.shard_bytes == 0, OptionError,
               "--max-shard-size needs --format safetensors");
-  SHOAL_CHECK(options_.format != ExportFormat::safetensors || !options_.selection.with_optimizer, OptionError,
+  const bool holds_optimizer = options_.format == ExportFormat::hdf5 || options_.format == ExportFormat::torch;
+  SHOAL_CHECK(holds_optimizer || !options_.selection.with_optimizer, OptionError,
               "--with-optimizer needs --format hdf5 or pt");
   SHOAL_CHECK(options_.workers >= 1 && options_.piece_bytes % sizeof(double) == 0, InternalError, "workers or pieces");
   check_directory(options_.output, options_.shard_bytes > 0);
@@ -63,6 +68,7 @@ ExportLayout Export::lay_out() const {
     case ExportFormat::hdf5: return lay_out_hdf5(options_.output, source_.manifest, source_.plan);
     case ExportFormat::safetensors:
       return lay_out_safetensors(options_.output, source_.plan, options_.shard_bytes, config());
+    case ExportFormat::npz: return lay_out_npz(options_.output, source_.plan);
     case ExportFormat::torch: break;
   }
   return lay_out_torch(options_.output, source_.manifest, source_.plan, options_.selection.with_optimizer);
@@ -82,12 +88,13 @@ ExportMemory Export::needed_memory() const {
   memory.tables = static_cast<std::int64_t>(source_.regions.size() * (sizeof(PlacedRegion) + 12) +
                                             source_.pieces.size() * (sizeof(ExportPiece) + 2 * sizeof(FinishedPiece)) +
                                             source_.manifest.tensors.size() * kBytesPerTensor);
-  constexpr std::int64_t kPerWorker = kBuffersPerWorker * kChunkBytes;
-  const std::int64_t allowed = (options_.memory - memory.tables) / kPerWorker;
+  // And what makes them begin and end where the files' blocks do.
+  const std::int64_t per_worker = kChunksPerWorker * (kChunkBytes + static_cast<std::int64_t>(direct_block()));
+  const std::int64_t allowed = (options_.memory - memory.tables) / per_worker;
   SHOAL_CHECK(allowed >= 1, OptionError, "--memory {} is too little: this checkpoint needs {} bytes", options_.memory,
-              memory.tables + kPerWorker);
+              memory.tables + per_worker);
   memory.workers = static_cast<int>(std::min<std::int64_t>(options_.workers, allowed));
-  memory.buffers = memory.workers * kPerWorker;
+  memory.buffers = memory.workers * per_worker;
   return memory;
 }
 
@@ -109,7 +116,7 @@ std::uint64_t Export::fingerprint() const {
 
 void Export::copy(ExportParts& parts, ExportReport& report) const {
   parts.open();
-  ExportCopy copy(source_, parts.outputs(), parts.journal(), parts.finished(), options_.sync_bytes, options_.member);
+  ExportCopy copy(source_, parts, options_.sync_bytes, options_.direct);
   report.bytes_before = copy.copied_bytes();
   std::int64_t all_bytes = 0;
   for (const ExportPiece& piece : source_.pieces) all_bytes += piece.bytes;
@@ -135,9 +142,14 @@ ExportReport Export::run() {
   report.tensors = static_cast<std::int64_t>(source_.plan.tensors.size());
   report.bytes = source_.plan.tensor_bytes();
   if (options_.shard_bytes > 0) make_directories(options_.output);
+  std::optional<OutputLock> lock;
+  if (options_.member.index == 0) {
+    lock.emplace(options_.output);
+    check_output();  // whoever had the lock may have made it
+  }
   const fs::path journal = journal_path(options_);
   ExportParts parts(source_.layout, journal, fingerprint(),
-                    ExportTeam(fs::path(journal).replace_extension(), options_.member));
+                    ExportTeam(fs::path(journal).replace_extension(), options_.member), options_.direct);
   const ExportTeam& team = parts.team();
   try {
     copy(parts, report);

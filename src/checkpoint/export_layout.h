@@ -54,4 +54,7 @@ ExportLayout lay_out_torch(const std::filesystem::path& output, const Manifest& 
 ExportLayout lay_out_safetensors(const std::filesystem::path& output, const ExportPlan& plan, std::int64_t most_bytes,
                                  const std::string& config);
 
+// The plan has no aliases. OptionError where NumPy lacks an element type.
+ExportLayout lay_out_npz(const std::filesystem::path& output, const ExportPlan& plan);
+
 }  // namespace shoal::checkpoint

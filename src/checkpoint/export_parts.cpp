@@ -8,10 +8,12 @@ namespace fs = std::filesystem;
 
 fs::path part_path(const fs::path& output) { return output.string() + ".part"; }
 
-ExportParts::ExportParts(const ExportLayout& layout, const fs::path& journal, std::uint64_t plan, ExportTeam team)
+ExportParts::ExportParts(const ExportLayout& layout, const fs::path& journal, std::uint64_t plan, ExportTeam team,
+                         bool direct)
     : layout_(&layout),
       plan_(plan),
       team_(std::move(team)),
+      direct_(direct),
       journal_(journal, plan),
       own_journal_(team_.is_alone() ? journal : team_.journal_of(team_.member().index), plan) {}
 
@@ -49,15 +51,25 @@ void ExportParts::check_room() const {
               space.available, needed);
 }
 
+// The journals go first: they must not call finished what is not there any more.
+void ExportParts::begin_anew() {
+  check_room();
+  journal_.begin({});
+  team_.tidy_up();
+  for (const ExportFile& file : layout_->files) OutputFile(part_path(file.path)).resize(file.bytes);
+}
+
 void ExportParts::open() {
-  if (!team_.leads()) team_.await_leader();
-  const bool goes_on = !team_.leads() || complete();
-  if (!goes_on) check_room();
-  if (goes_on) finished_ = team_.leads() ? finished_before() : journal_.read().value_or(std::vector<FinishedPiece>{});
+  if (team_.leads()) {
+    if (complete()) finished_ = finished_before();
+    if (finished_.empty()) begin_anew();
+  } else {
+    team_.await_leader();
+    finished_ = journal_.read().value_or(std::vector<FinishedPiece>{});
+  }
   for (const ExportFile& file : layout_->files) {
     const fs::path part = part_path(file.path);
-    outputs_.push_back(goes_on ? OutputFile::open_existing(part) : OutputFile(part));
-    if (!goes_on) outputs_.back().resize(file.bytes);
+    outputs_.emplace_back(OutputFile::open_existing(part), part, direct_);
   }
   if (team_.leads()) {
     journal_.begin(finished_);
@@ -79,7 +91,7 @@ std::vector<FinishedPiece> ExportParts::finished_by_others() const {
 
 void ExportParts::write(const std::vector<ExportRecord>& records) {
   for (const auto& [place, bytes] : records) outputs_[place.file].write_at(place.offset, bytes.data(), bytes.size());
-  for (OutputFile& output : outputs_) {
+  for (DirectOutput& output : outputs_) {
     output.sync();
     output.close();
   }

@@ -6,6 +6,7 @@
 #include "checkpoint/export_journal.h"
 #include "checkpoint/export_layout.h"
 #include "checkpoint/export_team.h"
+#include "core/direct_file.h"
 
 namespace shoal::checkpoint {
 
@@ -13,12 +14,14 @@ std::filesystem::path part_path(const std::filesystem::path& output);
 
 class ExportParts {
  public:
-  ExportParts(const ExportLayout& layout, const std::filesystem::path& journal, std::uint64_t plan, ExportTeam team);
+  // `direct`: what is written goes past the page cache where it can.
+  ExportParts(const ExportLayout& layout, const std::filesystem::path& journal, std::uint64_t plan, ExportTeam team,
+              bool direct);
 
-  // Process 0 goes on with the files of an export of the same plan that was killed, where they are all there, or begins
-  // anew; the others wait for it.
+  // Process 0 goes on with the files of an export of the same plan that was killed, where they are all there and some
+  // of it is finished, or begins anew; the others wait for it. What is not finished is right, or zero.
   void open();
-  std::vector<OutputFile>& outputs() { return outputs_; }
+  std::vector<DirectOutput>& outputs() { return outputs_; }
   ExportJournal& journal() { return own_journal_; }                         // of what this process finishes
   const std::vector<FinishedPiece>& finished() const { return finished_; }  // before this start, by whichever process
   // Process 0: what the others have finished, once they have.
@@ -35,15 +38,17 @@ class ExportParts {
 
  private:
   bool complete() const;
+  void begin_anew();
   void check_room() const;
   std::vector<FinishedPiece> finished_before() const;
 
   const ExportLayout* layout_;
   std::uint64_t plan_;
   ExportTeam team_;
+  bool direct_;
   ExportJournal journal_, own_journal_;  // one and the same file where the process is alone
   std::vector<FinishedPiece> finished_;
-  std::vector<OutputFile> outputs_;
+  std::vector<DirectOutput> outputs_;
 };
 
 }  // namespace shoal::checkpoint

@@ -9,10 +9,8 @@
 #include <vector>
 
 #include "checkpoint/export_journal.h"
-#include "checkpoint/export_layout.h"
-#include "checkpoint/export_team.h"
+#include "checkpoint/export_parts.h"
 #include "checkpoint/placed_regions.h"
-#include "core/file_io.h"
 
 namespace shoal::checkpoint {
 
@@ -24,8 +22,9 @@ struct ExportPiece {
   std::int64_t output_offset = 0, output_bytes = 0;  // of the exported tensor
 };
 
-// In the order of the regions, at most `most_bytes` each.
-std::vector<ExportPiece> cut_pieces(const Manifest& manifest, const std::vector<PlacedRegion>& regions,
+// In the order of the regions, at most `most_bytes` each. A tensor that the plan has twice is read twice: its regions
+// are added to `regions` once more.
+std::vector<ExportPiece> cut_pieces(const Manifest& manifest, std::vector<PlacedRegion>& regions,
                                     const ExportPlan& plan, const ExportLayout& layout, std::int64_t most_bytes);
 
 struct ExportSource {
@@ -37,13 +36,12 @@ struct ExportSource {
   std::vector<ExportPiece> pieces;
 };
 
-// Copies pieces in any number of threads. Nothing here outlives `source`, `outputs` and `journal`.
+// Copies pieces in any number of threads. Nothing here outlives `source` and `parts`.
 class ExportCopy {
  public:
-  // `finished`: those that need not be copied again. `sync_bytes`: so many bytes at most are not in the journal yet.
-  // Of what is left, this is to copy the share of `member`.
-  ExportCopy(const ExportSource& source, std::vector<OutputFile>& outputs, ExportJournal& journal,
-             const std::vector<FinishedPiece>& finished, std::int64_t sync_bytes, const ExportMember& member);
+  // What `parts` calls finished is not copied again; of what is left, this is to copy the share of its member of the
+  // team. `sync_bytes`: so many bytes at most are not in the journal yet. `direct`: reads past the page cache.
+  ExportCopy(const ExportSource& source, ExportParts& parts, std::int64_t sync_bytes, bool direct);
 
   // Copies what is left; `tick` as in_workers() has it. CheckpointError for damage, IoError where the output cannot be
   // written.
@@ -59,14 +57,22 @@ class ExportCopy {
 
  private:
   struct Buffers;
+  struct Types {
+    DType from, to;
+  };
+  static std::int64_t next_chunk(std::int64_t place, std::int64_t left, DType from, DType to);
+  const std::byte* prepare(const std::byte* read, std::int64_t bytes, const Types& types, std::int64_t place,
+                           Buffers& buffers, FinishedPiece& finished) const;
   FinishedPiece copy(std::size_t piece, Buffers& buffers);
+  void check(std::size_t piece, Buffers& buffers) const;
   void note(const FinishedPiece& finished);
   void commit();
 
   const ExportSource* source_;
-  std::vector<OutputFile>* outputs_;
+  std::vector<DirectOutput>* outputs_;
   ExportJournal* journal_;
   std::int64_t sync_bytes_;
+  bool direct_;
   std::vector<std::size_t> left_;
   std::atomic<std::int64_t> copied_{0};
   mutable std::atomic<std::int64_t> checked_{0};

@@ -3,50 +3,15 @@
 #include <algorithm>
 #include <map>
 
+#include "checkpoint/chosen_names.h"
 #include "checkpoint/file_names.h"
 #include "core/check.h"
-#include "core/glob.h"
 
 namespace shoal::checkpoint {
 namespace {
 
-// The names of the model's tensors: which are wanted, and what they are called outside.
-class Names {
- public:
-  explicit Names(const ExportSelection& selection) : selection_(&selection), used_(selection.select.size(), false) {}
-
-  bool wants(const std::string& name) {
-    if (selection_->select.empty()) return true;
-    bool wanted = false;
-    for (std::size_t i = 0; i < used_.size(); ++i) {
-      if (!glob_matches(selection_->select[i], name)) continue;
-      used_[i] = wanted = true;
-    }
-    return wanted;
-  }
-
-  std::string renamed(const std::string& name) {
-    std::string result = selection_->rename.apply(name);
-    const auto [other, fresh] = taken_.emplace(result, name);
-    SHOAL_CHECK(fresh, OptionError, "--rename gives '{}' and '{}' the one name '{}'", other->second, name, result);
-    return result;
-  }
-
-  void check_used() const {
-    for (std::size_t i = 0; i < used_.size(); ++i)
-      SHOAL_CHECK(used_[i], OptionError,
-                  "--select '{}' takes none of the model's tensors; '*' stays within a part of a name, '**' does not",
-                  selection_->select[i]);
-  }
-
- private:
-  const ExportSelection* selection_;
-  std::vector<bool> used_;
-  std::map<std::string, std::string> taken_;  // new name → old one
-};
-
 // For each of the model's tensors its own name and those tied to it, as far as they are wanted.
-std::map<std::string, std::vector<std::string>> wanted_names(const Manifest& manifest, Names& names) {
+std::map<std::string, std::vector<std::string>> wanted_names(const Manifest& manifest, ChosenNames& names) {
   std::map<std::string, std::vector<std::string>> wanted;
   const auto add = [&](const std::string& tensor, const std::string& name) {
     const std::string own(parameter_name(name));
@@ -79,7 +44,7 @@ std::int64_t ExportPlan::tensor_bytes() const {
 }
 
 ExportPlan plan_export(const Manifest& manifest, const ExportSelection& selection) {
-  Names names(selection);
+  ChosenNames names(selection.select, selection.rename);
   const auto wanted = wanted_names(manifest, names);
   ExportPlan plan;
   std::map<std::string, std::string> exported;  // by the model tensor's name in the manifest
@@ -102,6 +67,15 @@ ExportPlan plan_export(const Manifest& manifest, const ExportSelection& selectio
       plan.tensors.push_back({i, {found->second, spec.dtype, spec.shape}, state_of(spec.name)});
   }
   return plan;
+}
+
+void write_aliases_out(ExportPlan& plan) {
+  for (const auto& [alias, tensor] : plan.aliases) {
+    ExportTensor copy = plan.tensors[tensor];
+    copy.spec.name = alias;
+    plan.tensors.push_back(std::move(copy));
+  }
+  plan.aliases.clear();
 }
 
 }  // namespace shoal::checkpoint

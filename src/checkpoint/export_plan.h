@@ -36,4 +36,7 @@ struct ExportPlan {
 // OptionError where a glob takes nothing, where two tensors would have one name, or where nothing is left.
 ExportPlan plan_export(const Manifest& manifest, const ExportSelection& selection);
 
+// Each alias becomes a tensor with elements of its own.
+void write_aliases_out(ExportPlan& plan);
+
 }  // namespace shoal::checkpoint

@@ -11,6 +11,7 @@
 #include "checkpoint/convert_elements.h"
 #include "checkpoint/file_names.h"
 #include "checkpoint/foreign_names.h"
+#include "checkpoint/foreign_selection.h"
 #include "checkpoint/foreign_state.h"
 #include "checkpoint/manifest_origin.h"
 #include "checkpoint/new_directory.h"
@@ -122,7 +123,7 @@ bool is_tensor_name(const std::string& name) {
 void check_names(const ForeignState& state) {
   std::set<std::string> names;
   const auto check = [&](const std::string& name, bool proper, const char* what) {
-    SHOAL_CHECK(proper, CheckpointError, "{}: {} {}: rename it in the source", state.path.string(),
+    SHOAL_CHECK(proper, CheckpointError, "{}: {} {}: rename it in the source, or with --rename", state.path.string(),
                 nlohmann::json(name).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace), what);
   };
   for (const TensorSpec& spec : state.contents.tensors) {
@@ -164,7 +165,8 @@ std::string training_state_of(const ForeignState& state, std::int64_t step) {
   return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-void copy_tensor(const WeightsContents& contents, std::size_t tensor, DType to, ReshardTargets& targets) {
+void copy_tensor(const WeightsContents& contents, std::size_t tensor, DType to, ReshardTargets& targets,
+                 const std::function<void(std::int64_t bytes)>& written) {
   const DType from = contents.tensors[tensor].dtype;
   std::vector<std::byte> converted;
   for_each_piece(contents, tensor, [&](std::int64_t begin, std::int64_t count, const std::byte* elements) {
@@ -175,11 +177,13 @@ void copy_tensor(const WeightsContents& contents, std::size_t tensor, DType to, 
       elements = converted.data();
     }
     targets.write(tensor, begin * size_of(to), elements, bytes);
+    written(static_cast<std::int64_t>(bytes));
   });
 }
 
 ForeignState open_source(const ImportOptions& options) {
   ForeignState state = open_foreign(options.source, {options.key, options.weights_only});
+  choose_tensors(state, options.select, options.rename);
   check_all_is_known(state);
   check_names(state);
   leave_out(state, options.weights_only);
@@ -199,12 +203,24 @@ Manifest manifest_of(const ForeignState& state, const ImportOptions& options) {
   return manifest;
 }
 
-ImportReport report_of(const ForeignState& state, const Manifest& manifest) {
+ImportMemory memory_of(const Manifest& manifest, const ImportOptions& options) {
+  // Names and JSON of a tensor, and a rank's file, as objects; where a region goes, of which a rank has at most one
+  // more than tensors of a unit.
+  constexpr std::int64_t kBytesPerTensor = 3 << 10, kBytesPerRank = 4 << 10;
+  constexpr std::int64_t kCopies = 3;  // what was read and, at most twice as large, converted
+  return {static_cast<std::int64_t>(manifest.tensors.size()) * kBytesPerTensor + manifest.ranks * kBytesPerRank,
+          std::max<std::int64_t>(kCopies, options.workers) * kChunkBytes};
+}
+
+ImportReport report_of(const ForeignState& state, const Manifest& manifest, const ImportOptions& options) {
   ImportReport report;
   report.format = state.contents.format;
   report.step = manifest.step;
   report.notes = state.contents.notes;
   report.bytes = manifest.tensor_bytes();
+  report.tensors = manifest.tensors;
+  report.aliases = manifest.aliases;
+  report.memory = memory_of(manifest, options);
   for (const SavedTensor& tensor : manifest.tensors)
     ++(is_model_tensor(tensor.spec.name) ? report.model_tensors : report.optimizer_tensors);
   return report;
@@ -218,13 +234,19 @@ ImportReport import_checkpoint(const ImportOptions& options) {
   check_new_directory(options.output);
   const ForeignState state = open_source(options);
   const Manifest manifest = manifest_of(state, options);
-  ImportReport report = report_of(state, manifest);
+  ImportReport report = report_of(state, manifest, options);
   if (options.dry_run) return report;
-  const NewCheckpoint made =
-      write_new_checkpoint(options.output, manifest, options.workers, [&](ReshardTargets& targets) {
-        for (std::size_t i = 0; i < manifest.tensors.size(); ++i)
-          copy_tensor(state.contents, i, manifest.tensors[i].spec.dtype, targets);
-      });
+  const auto tell = [&](bool checking, std::int64_t bytes) {
+    if (options.progress) options.progress(checking, bytes, report.bytes);
+  };
+  std::int64_t copied = 0;
+  const auto fill = [&](ReshardTargets& targets) {
+    for (std::size_t i = 0; i < manifest.tensors.size(); ++i)
+      copy_tensor(state.contents, i, manifest.tensors[i].spec.dtype, targets,
+                  [&](std::int64_t bytes) { tell(false, copied += bytes); });
+  };
+  const NewCheckpoint made = write_new_checkpoint(options.output, manifest, options.workers, fill,
+                                                  [&](std::int64_t bytes) { tell(true, bytes); });
   report.path = made.path;
   report.verify_seconds = made.verify_seconds;
   report.seconds = timer.seconds();

@@ -3,10 +3,14 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "checkpoint/manifest.h"
+#include "checkpoint/rename_rules.h"
 #include "shard/dtype.h"
 
 namespace shoal::checkpoint {
@@ -17,10 +21,19 @@ struct ImportOptions {
   int ranks = 1;
   std::string key;                   // the dictionary in the source that holds the model; "": the usual ones
   bool weights_only = false;         // leave the optimizer out
+  std::vector<std::string> select;   // globs on the source's names, before they are renamed; empty: all
+  RenameRules rename;                // of the source's names
   std::optional<DType> dtype;        // of all floating tensors of the result; nothing: as they are
   std::optional<std::int64_t> step;  // that the result has; nothing: the source's, or 0
   int workers = 1;                   // threads that read the result back
   bool dry_run = false;              // read headers alone and write nothing
+  // Often: `checking`: what was written is read back.
+  std::function<void(bool checking, std::int64_t bytes, std::int64_t all_bytes)> progress;
+};
+
+// In bytes, beside the program's own and what the source's headers take.
+struct ImportMemory {
+  std::int64_t tables = 0, buffers = 0;
 };
 
 struct ImportReport {
@@ -28,7 +41,10 @@ struct ImportReport {
   std::string format;          // of the source
   std::int64_t step = 0;
   std::int64_t model_tensors = 0, optimizer_tensors = 0;
-  std::int64_t bytes = 0;  // of tensors
+  std::int64_t bytes = 0;            // of tensors
+  std::vector<SavedTensor> tensors;  // of the checkpoint
+  std::vector<std::pair<std::string, std::string>> aliases;
+  ImportMemory memory;
   std::vector<std::string> notes;
   double seconds = 0, verify_seconds = 0;  // in all, of which reading the result back took
 };

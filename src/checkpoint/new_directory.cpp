@@ -3,6 +3,7 @@
 #include <system_error>
 
 #include "checkpoint/attempt.h"
+#include "checkpoint/output_lock.h"
 #include "checkpoint/verify.h"
 #include "core/check.h"
 
@@ -18,7 +19,11 @@ void check_new_directory(const fs::path& output) {
 }
 
 NewCheckpoint write_new_checkpoint(const fs::path& output, Manifest manifest, int workers,
-                                   const std::function<void(ReshardTargets&)>& fill) {
+                                   const std::function<void(ReshardTargets&)>& fill,
+                                   const std::function<void(std::int64_t bytes)>& reading_back) {
+  make_directories(directory_of(output));
+  const OutputLock lock(output);
+  check_new_directory(output);  // whoever had the lock may have filled it
   NewCheckpoint made;
   const Attempt attempt = begin_attempt(output, manifest.step);
   try {
@@ -27,7 +32,7 @@ NewCheckpoint write_new_checkpoint(const fs::path& output, Manifest manifest, in
     manifest.id = attempt.id;
     manifest.sequence = attempt.sequence;
     manifest.files = targets.finish();
-    const VerifyReport result = verify_files(attempt.path, manifest, workers);
+    const VerifyReport result = verify_files(attempt.path, manifest, workers, reading_back);
     SHOAL_CHECK(result.problem_count() == 0, IoError, "the new checkpoint does not read back as it was written: {}",
                 result.first_problem());
     made = {commit(attempt, manifest), result.bytes, result.seconds};

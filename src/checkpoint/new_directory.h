@@ -20,9 +20,10 @@ struct NewCheckpoint {
 };
 
 // `manifest`: all but what the writing makes, tensors cut for its ranks; `fill` writes every element of them. What is
-// written is read back by `workers` threads and committed; nothing is left after an error. IoError where it does not
-// read back as it was written.
+// written is read back by `workers` threads, which `reading_back` hears of, and committed; nothing is left after an
+// error. OptionError where another tool is writing there, IoError where it does not read back as it was written.
 NewCheckpoint write_new_checkpoint(const std::filesystem::path& output, Manifest manifest, int workers,
-                                   const std::function<void(ReshardTargets&)>& fill);
+                                   const std::function<void(ReshardTargets&)>& fill,
+                                   const std::function<void(std::int64_t bytes)>& reading_back = {});
 
 }  // namespace shoal::checkpoint

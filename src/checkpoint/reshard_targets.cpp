@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "core/all_zero.h"
 #include "core/check.h"
 #include "core/crc32c.h"
 #include "shard/shard_layout.h"
@@ -84,7 +85,8 @@ void ReshardTargets::write(std::size_t tensor, std::int64_t offset, const std::b
 
 void ReshardTargets::write_piece(Target& target, std::int64_t offset, const std::byte* data, std::size_t bytes) {
   File& file = files_[target.rank];
-  file.shard.file.write_at(file.shard.places.rows[target.region] + offset, data, bytes);
+  if (!all_zero(data, bytes))  // what is, the new file has as a hole
+    file.shard.file.write_at(file.shard.places.rows[target.region] + offset, data, bytes);
   const std::int64_t after = target.end - target.begin - offset - static_cast<std::int64_t>(bytes);
   file.table[target.region].crc ^= crc32c_share(crc32c(data, bytes), static_cast<std::uint64_t>(after));
   target.written += static_cast<std::int64_t>(bytes);

@@ -36,10 +36,11 @@ class Verification {
           {file.name, static_cast<int>(report.files.size()), one_a_rank, file.bytes, file.regions, {}});
   }
 
-  void work() {
+  using Progress = std::function<void(std::int64_t bytes)>;
+  void work(const Progress& progress = {}) {
     std::vector<std::byte> buffer;
     try {
-      while (const std::optional<Item> item = next()) check(*item, buffer);
+      while (const std::optional<Item> item = next()) check(*item, buffer, progress);
     } catch (...) {
       const std::lock_guard lock(mutex_);
       failure_ = std::current_exception();
@@ -96,12 +97,15 @@ class Verification {
     }
   }
 
-  void check(const Item& item, std::vector<std::byte>& buffer) {
+  void check(const Item& item, std::vector<std::byte>& buffer, const Progress& progress) {
     try {
       static_cast<void>(item.reader->locate(item.region));  // other HDF5 tools find it, too
       item.reader->read(
           item.region,
-          [&](std::int64_t, const std::byte*, std::size_t bytes) { bytes_ += static_cast<std::int64_t>(bytes); },
+          [&](std::int64_t, const std::byte*, std::size_t bytes) {
+            bytes_ += static_cast<std::int64_t>(bytes);
+            if (progress) progress(bytes_);
+          },
           buffer);
     } catch (const CheckpointError& error) {
       const std::lock_guard lock(mutex_);
@@ -133,7 +137,8 @@ std::string VerifyReport::first_problem() const {
   return problems.empty() ? "" : problems.front();
 }
 
-VerifyReport verify_files(const std::filesystem::path& directory, const Manifest& manifest, int workers) {
+VerifyReport verify_files(const std::filesystem::path& directory, const Manifest& manifest, int workers,
+                          const std::function<void(std::int64_t bytes)>& progress) {
   const Timer timer;
   VerifyReport report;
   report.path = directory;
@@ -141,7 +146,7 @@ VerifyReport verify_files(const std::filesystem::path& directory, const Manifest
   {
     std::vector<std::jthread> others;
     for (int i = 1; i < workers; ++i) others.emplace_back([&] { verification.work(); });
-    verification.work();
+    verification.work(progress);
   }
   verification.finish();
   report.seconds = timer.seconds();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -48,8 +49,10 @@ VerifyReport verify(const std::filesystem::path& checkpoint, int workers = 1);
 // The first problem that it finds; empty: the checkpoint verifies.
 std::string problem_of(const std::filesystem::path& checkpoint, int workers);
 
-// As verify(), of files that are not committed yet.
-VerifyReport verify_files(const std::filesystem::path& directory, const Manifest& manifest, int workers = 1);
+// As verify(), of files that are not committed yet. `progress`: on the calling thread, now and then, with the bytes so
+// far.
+VerifyReport verify_files(const std::filesystem::path& directory, const Manifest& manifest, int workers = 1,
+                          const std::function<void(std::int64_t bytes)>& progress = {});
 
 // Cores, at most four: what a login node bears and a disk can feed.
 int default_workers();

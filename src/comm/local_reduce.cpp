@@ -117,7 +117,10 @@ void local_reduce(std::span<const void* const> inputs, void* output, std::int64_
     case DType::int8: return reduce_typed<std::int8_t>(inputs, output, count, op);
     case DType::uint8:
     case DType::boolean: return reduce_typed<std::uint8_t>(inputs, output, count, op);
+    case DType::float8_e4m3fn:
+    case DType::float8_e5m2: break;
   }
+  throw CommunicationError("there is no reduction of {}", name_of(dtype));
 }
 
 }  // namespace shoal::comm

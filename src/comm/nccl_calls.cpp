@@ -38,12 +38,17 @@ ncclDataType_t reduction_type(DType dtype) {
     case DType::int8: return ncclInt8;
     case DType::uint8:
     case DType::boolean: return ncclUint8;
+    case DType::float8_e4m3fn:
+    case DType::float8_e5m2:
     case DType::int16: break;
   }
   throw CommunicationError("NCCL has no reduction of {}", name_of(dtype));
 }
 
-ncclDataType_t transfer_type(DType dtype) { return dtype == DType::int16 ? ncclFloat16 : reduction_type(dtype); }
+ncclDataType_t transfer_type(DType dtype) {
+  if (is_float8(dtype)) return ncclUint8;
+  return dtype == DType::int16 ? ncclFloat16 : reduction_type(dtype);
+}
 
 ncclRedOp_t nccl_op(ReduceOp op) {
   switch (op) {

@@ -38,10 +38,12 @@ struct ElementType {
   std::string_view global;
   DType dtype;
 };
-constexpr std::array<ElementType, 10> kTypes{{{"torch.float64", DType::float64},
+constexpr std::array<ElementType, 12> kTypes{{{"torch.float64", DType::float64},
                                               {"torch.float32", DType::float32},
                                               {"torch.float16", DType::float16},
                                               {"torch.bfloat16", DType::bfloat16},
+                                              {"torch.float8_e4m3fn", DType::float8_e4m3fn},
+                                              {"torch.float8_e5m2", DType::float8_e5m2},
                                               {"torch.int64", DType::int64},
                                               {"torch.int32", DType::int32},
                                               {"torch.int16", DType::int16},

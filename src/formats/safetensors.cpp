@@ -23,10 +23,12 @@ struct Entry {
   std::string_view name;
   DType dtype;
 };
-constexpr std::array<Entry, 10> kTypes{{{"F64", DType::float64},
+constexpr std::array<Entry, 12> kTypes{{{"F64", DType::float64},
                                         {"F32", DType::float32},
                                         {"F16", DType::float16},
                                         {"BF16", DType::bfloat16},
+                                        {"F8_E4M3", DType::float8_e4m3fn},
+                                        {"F8_E5M2", DType::float8_e5m2},
                                         {"I64", DType::int64},
                                         {"I32", DType::int32},
                                         {"I16", DType::int16},

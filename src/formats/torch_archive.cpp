@@ -36,6 +36,18 @@ constexpr std::array<StorageClass, 10> kStorages{{{"torch.DoubleStorage", DType:
                                                   {"torch.ByteStorage", DType::uint8},
                                                   {"torch.BoolStorage", DType::boolean}}};
 
+// Of tensors whose storage has no type of its own, by PyTorch's name of their element type.
+constexpr std::array<StorageClass, 2> kNewTypes{
+    {{"torch.float8_e4m3fn", DType::float8_e4m3fn}, {"torch.float8_e5m2", DType::float8_e5m2}}};
+
+std::optional<DType> dtype_of(std::string_view global) {
+  for (const auto& [name, dtype] : kStorages)
+    if (name == global) return dtype;
+  for (const auto& [name, dtype] : kNewTypes)
+    if (name == global) return dtype;
+  return std::nullopt;
+}
+
 bool is_storage(std::string_view global) { return global.starts_with("torch.") && global.ends_with("Storage"); }
 
 // Element types are values: "torch.float32", "torch.float8_e4m3fn", "torch.uint16", …
@@ -148,14 +160,14 @@ std::optional<StoredTensor> TorchArchive::place(const PickleNode& call, const st
   const std::vector<PickleRef>& items = tensor_arguments(call);
   if (items.size() < 4) fail(name, "lacks its shape");
   const Storage source = storage(items[0], name);
-  const auto known = std::find_if(kStorages.begin(), kStorages.end(),
-                                  [&](const StorageClass& entry) { return entry.global == source.global; });
-  if (known == kStorages.end()) {  // of the third form with its element type at the end
-    const bool typed = calls(call, kNewTensor) && items.size() > 6;
-    reason = typed ? fmt::format("has the element type {}", at(items[6]).text) : "is in a " + source.global;
+  const bool typed = calls(call, kNewTensor) && items.size() > 6;  // of the third form with its element type at the end
+  const std::string& type = typed ? at(items[6]).text : source.global;
+  const std::optional<DType> dtype = dtype_of(type);
+  if (!dtype) {
+    reason = (typed ? "has the element type " : "is in a ") + type;
     return std::nullopt;
   }
-  StoredTensor tensor{{name, known->dtype, integers(at(items[2]), name)}, 0, integers(at(items[3]), name)};
+  StoredTensor tensor{{name, *dtype, integers(at(items[2]), name)}, 0, integers(at(items[3]), name)};
   place_elements(tensor, integer(items[1], name), source.place);
   return tensor;
 }

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <numeric>
+#include <utility>
 
 #include "core/check.h"
 #include "formats/pickle.h"
@@ -11,18 +12,21 @@ namespace {
 
 constexpr const char* kRoot = "archive/";
 
-const char* storage_class(DType dtype) {
+// As a global of Python: module and name.
+std::pair<const char*, const char*> storage_class(DType dtype) {
   switch (dtype) {
-    case DType::float64: return "DoubleStorage";
-    case DType::float32: return "FloatStorage";
-    case DType::float16: return "HalfStorage";
-    case DType::bfloat16: return "BFloat16Storage";
-    case DType::int64: return "LongStorage";
-    case DType::int32: return "IntStorage";
-    case DType::int16: return "ShortStorage";
-    case DType::int8: return "CharStorage";
-    case DType::uint8: return "ByteStorage";
-    case DType::boolean: return "BoolStorage";
+    case DType::float64: return {"torch", "DoubleStorage"};
+    case DType::float32: return {"torch", "FloatStorage"};
+    case DType::float16: return {"torch", "HalfStorage"};
+    case DType::bfloat16: return {"torch", "BFloat16Storage"};
+    case DType::int64: return {"torch", "LongStorage"};
+    case DType::int32: return {"torch", "IntStorage"};
+    case DType::int16: return {"torch", "ShortStorage"};
+    case DType::int8: return {"torch", "CharStorage"};
+    case DType::uint8: return {"torch", "ByteStorage"};
+    case DType::boolean: return {"torch", "BoolStorage"};
+    case DType::float8_e4m3fn:
+    case DType::float8_e5m2: return {"torch.storage", "UntypedStorage"};
   }
   throw InternalError("element type {} has no storage class", static_cast<int>(dtype));
 }
@@ -42,13 +46,15 @@ std::vector<std::int64_t> contiguous_strides(const std::vector<std::int64_t>& sh
   return strides;
 }
 
-// torch._utils._rebuild_tensor_v2(storage, offset, shape, strides, requires_grad, backward_hooks)
+// torch._utils._rebuild_tensor_v2(storage, offset, shape, strides, requires_grad, backward_hooks), or version 3 with
+// the element type behind it where there is no class of storages of that type.
 void write_tensor(PickleWriter& pickle, std::size_t key, const TorchStorage& storage) {
-  pickle.global("torch._utils", "_rebuild_tensor_v2");
+  const auto [module, storage_name] = storage_class(storage.dtype);
+  pickle.global("torch._utils", is_float8(storage.dtype) ? "_rebuild_tensor_v3" : "_rebuild_tensor_v2");
   pickle.mark();
   pickle.mark();
   pickle.string("storage");
-  pickle.global("torch", storage_class(storage.dtype));
+  pickle.global(module, storage_name);
   pickle.string(std::to_string(key));
   pickle.string("cpu");
   pickle.integer(numel_of(storage.shape));
@@ -61,6 +67,7 @@ void write_tensor(PickleWriter& pickle, std::size_t key, const TorchStorage& sto
   pickle.global("collections", "OrderedDict");
   pickle.empty_tuple();
   pickle.reduce();
+  if (is_float8(storage.dtype)) pickle.global("torch", name_of(storage.dtype));
   pickle.tuple_from_mark();
   pickle.reduce();
 }

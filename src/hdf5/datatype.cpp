@@ -1,6 +1,7 @@
 #include "hdf5/datatype.h"
 
 #include <array>
+#include <string>
 
 namespace shoal::hdf5 {
 namespace {
@@ -28,6 +29,14 @@ DatatypeHandle boolean_type() {
   return type;
 }
 
+// Bytes whose type bears a name: an enumeration with the one member of that name.
+DatatypeHandle named_byte(DType dtype) {
+  DatatypeHandle type(call("H5Tenum_create", kSubject, H5Tenum_create, H5T_STD_U8LE));
+  constexpr std::uint8_t kZero = 0;
+  call("H5Tenum_insert", kSubject, H5Tenum_insert, type.get(), std::string(name_of(dtype)).c_str(), &kZero);
+  return type;
+}
+
 }  // namespace
 
 DatatypeHandle file_type(DType dtype) {
@@ -37,6 +46,8 @@ DatatypeHandle file_type(DType dtype) {
     case DType::float32: return copy_of(H5T_IEEE_F32LE);
     case DType::float16: return half_width_float(5, 15);
     case DType::bfloat16: return half_width_float(8, 127);
+    case DType::float8_e4m3fn:
+    case DType::float8_e5m2: return named_byte(dtype);
     case DType::int64: return copy_of(H5T_STD_I64LE);
     case DType::int32: return copy_of(H5T_STD_I32LE);
     case DType::int16: return copy_of(H5T_STD_I16LE);

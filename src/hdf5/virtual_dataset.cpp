@@ -25,6 +25,8 @@ std::array<unsigned char, 8> fill_bytes(DType dtype) {
     case DType::float32: return {0, 0, 0xC0, 0x7F};
     case DType::float16: return {0, 0x7E};
     case DType::bfloat16: return {0xC0, 0x7F};
+    case DType::float8_e4m3fn: return {0x7F};
+    case DType::float8_e5m2: return {0x7E};
     case DType::int64: return {0, 0, 0, 0, 0, 0, 0, 0x80};
     case DType::int32: return {0, 0, 0, 0x80};
     case DType::int16: return {0, 0x80};

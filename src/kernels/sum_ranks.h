@@ -32,7 +32,7 @@ void sum_ranks_on_device(const RankRows& rows, const RankSum& to, void* stream);
 // For implementations: whether these types can be summed.
 constexpr bool is_summable(DType from, DType to) noexcept {
   const bool wide = to == DType::float32 || to == DType::float64;
-  return wide && is_floating(from) && (from != DType::float64 || to == DType::float64);
+  return wide && is_floating(from) && !is_float8(from) && (from != DType::float64 || to == DType::float64);
 }
 
 }  // namespace shoal::kernels

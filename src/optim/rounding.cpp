@@ -97,7 +97,8 @@ void round_from(const From* from, void* to, DType dtype, std::int64_t count) {
 }  // namespace
 
 void round_elements(const void* from, DType from_dtype, void* to, DType to_dtype, std::int64_t count) {
-  SHOAL_ASSERT((from_dtype == DType::float32 || from_dtype == DType::float64) && is_floating(to_dtype));
+  SHOAL_ASSERT((from_dtype == DType::float32 || from_dtype == DType::float64) && is_floating(to_dtype) &&
+               !is_float8(to_dtype));
   if (from_dtype == DType::float32)
     round_from(static_cast<const float*>(from), to, to_dtype, count);
   else

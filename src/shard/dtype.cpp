@@ -12,10 +12,12 @@ struct Entry {
   std::string_view name;
   std::int64_t size;
 };
-constexpr std::array<Entry, 10> kTypes{{{DType::float64, "float64", 8},
+constexpr std::array<Entry, 12> kTypes{{{DType::float64, "float64", 8},
                                         {DType::float32, "float32", 4},
                                         {DType::float16, "float16", 2},
                                         {DType::bfloat16, "bfloat16", 2},
+                                        {DType::float8_e4m3fn, "float8_e4m3fn", 1},
+                                        {DType::float8_e5m2, "float8_e5m2", 1},
                                         {DType::int64, "int64", 8},
                                         {DType::int32, "int32", 4},
                                         {DType::int16, "int16", 2},

@@ -3,28 +3,18 @@
 // For libFuzzer, and for the driver in checkpoint_fuzz_driver.cpp, which needs no clang.
 #include "checkpoint/checkpoint_fuzz.h"
 
-#include <cstdio>
-#include <cstdlib>
-#include <string_view>
-
 #include "checkpoint/catalog.h"
 #include "checkpoint/commit_record.h"
 #include "checkpoint/region_table.h"
 #include "checkpoint/sample_state.h"
 #include "checkpoint/shard_reader.h"
-#include "core/error.h"
 #include "core/file_io.h"
 
 namespace {
 
 using namespace shoal;
 using namespace shoal::checkpoint;
-
-void require(bool holds, const char* what) {
-  if (holds) return;
-  std::fprintf(stderr, "%s\n", what);
-  std::abort();
-}
+using shoal::testing::require;
 
 // A sound checkpoint of two ranks, whose first shard file is what each input for a shard takes the place of.
 struct Sound {
@@ -83,18 +73,7 @@ std::vector<std::string> fuzz_seeds() {
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  if (size == 0) return 0;
-  const std::string text(reinterpret_cast<const char*>(data) + 1, size - 1);
-  try {
-    switch (data[0]) {
-      case 'm': check_manifest(text); break;
-      case 'c': check_commit(text); break;
-      case 't': check_table(text); break;
-      case 's': check_shard(text); break;
-      default: break;
-    }
-  } catch (const CheckpointError& error) {
-    require(std::string_view(error.what()).size() > 10, "an error without a reason");
-  }
-  return 0;
+  static const shoal::testing::FuzzChecks checks{
+      {'m', check_manifest}, {'c', check_commit}, {'t', check_table}, {'s', check_shard}};
+  return shoal::testing::check_input(checks, data, size);
 }

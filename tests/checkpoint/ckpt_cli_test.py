@@ -93,7 +93,7 @@ class CkptCli(unittest.TestCase):
             self.assertIn(part, text)
         # The tree: 'optimizer' holds 'exp_avg', which holds the moments of 'conv1'.
         tree = [line for line in text.splitlines() if line.split()[1:2] in (["1"], ["2"], ["3"], ["14"])]
-        self.assertIn("model 14 308 1.00 KiB", [" ".join(line.split()) for line in tree])
+        self.assertIn("model 16 333 1.03 KiB", [" ".join(line.split()) for line in tree])
         self.assertTrue(any(line.startswith("    conv1 ") and line.split()[1] == "2" for line in tree), text)
         shown = json.loads(self.run_ckpt("inspect", self.newest, "--json").stdout)
         self.assertEqual(shown["tensors"][0], {"name": "model/conv1.weight", "dtype": "float32", "shape": [7, 3, 3, 3],
@@ -140,7 +140,7 @@ class CkptCli(unittest.TestCase):
         older, other = self.ckpt + "/step_00000005", self.folder + "/other"
         made = subprocess.run([MAKE_CHECKPOINT, other, "11", "7", "10"], capture_output=True, check=True)
         self.assertEqual(made.returncode, 0)
-        self.assertIn("equal: 18 of 18 tensors", self.run_ckpt("diff", self.ckpt, other).stdout)
+        self.assertIn("equal: 20 of 20 tensors", self.run_ckpt("diff", self.ckpt, other).stdout)
         text = self.run_ckpt("diff", self.ckpt, older, code=DIFFERENT).stdout
         self.assertIn("different: ", text)
         self.assertIn("189 of 189 elements", text)
@@ -202,8 +202,8 @@ class CkptCli(unittest.TestCase):
 
     def test_view(self):
         text = self.run_ckpt("view", self.ckpt).stdout
-        self.assertIn("model.h5: 14 tensors in 3 shard files", text)
-        self.assertIn("17 tensors", self.run_ckpt("view", self.newest, "--with-optimizer").stdout)
+        self.assertIn("model.h5: 16 tensors in 3 shard files", text)
+        self.assertIn("19 tensors", self.run_ckpt("view", self.newest, "--with-optimizer").stdout)
         self.assertEqual(sorted(os.listdir(self.newest)), ["COMMIT", "manifest.json", "model.h5", "shards"])
         # Shoal goes on without it, whatever becomes of it.
         with open(self.newest + "/model.h5", "wb") as file:

@@ -27,7 +27,7 @@ class ExportResume : public ::testing::TestWithParam<ExportFormat> {
     options.output = root_ / name;
     options.format = GetParam();
     if (options.format == ExportFormat::safetensors) options.shard_bytes = 300;
-    options.selection.dtype = DType::bfloat16;
+    options.selection.dtype = DType::float16;
     options.piece_bytes = 64;
     options.sync_bytes = 256;
     return options;
@@ -89,7 +89,7 @@ TEST_P(ExportResume, AnotherExportDoesNotGoOn) {
   files.restart();
   files.plan({});
   ExportOptions other = options("out");
-  other.selection.dtype = DType::float16;
+  other.selection.dtype = DType::float32;
   EXPECT_EQ(export_checkpoint(other).bytes_before, 0);
   other.output = root_ / "other";
   export_checkpoint(other);
@@ -126,7 +126,8 @@ TEST_P(ExportResume, WorkersMakeNoDifference) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Formats, ExportResume,
-                         ::testing::Values(ExportFormat::hdf5, ExportFormat::torch, ExportFormat::safetensors));
+                         ::testing::Values(ExportFormat::hdf5, ExportFormat::torch, ExportFormat::safetensors,
+                                           ExportFormat::npz));
 
 }  // namespace
 }  // namespace shoal::checkpoint

@@ -1,8 +1,12 @@
 #include "checkpoint/export.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <cstring>
 
 #include "checkpoint/catalog.h"
+#include "checkpoint/export_parts.h"
 #include "checkpoint/sample_state.h"
 #include "core/error.h"
 #include "core/file_io.h"
@@ -113,6 +117,29 @@ TEST_F(ExportFiles, UnwritableOutputIsAnIoError) {
   EXPECT_THROW(export_checkpoint(torch), IoError);
 }
 
+// Zeros stay holes; so nothing of a part of another export may be where they belong.
+TEST_F(ExportFiles, ZerosTakeNoRoom) {
+  constexpr std::int64_t kElements = 4 << 20;
+  const auto zeros = [](int rank) {
+    StateDict state = testing::blank_state({{"model/w", DType::float32, {kElements}, "u"}}, rank, 2);
+    Region& region = state.tensors[0].region;
+    std::memset(region.data, 0, static_cast<std::size_t>(region.count) * 4);
+    if (rank == 1) region.data[region.count * 4 - 1] = std::byte{1};
+    return state;
+  };
+  ExportOptions wanted = options("out.safetensors");
+  wanted.checkpoint = testing::write_states(directory_.path() / "zeros", 1, 2, zeros);
+  wanted.format = ExportFormat::safetensors;
+  const std::int64_t bytes = Export(wanted).source().layout.files[0].bytes;
+  write_text_file(part_path(wanted.output), std::string(static_cast<std::size_t>(bytes), 'x'));
+  export_checkpoint(wanted);
+  const std::string got = read_text_file(wanted.output);
+  EXPECT_EQ(got.substr(got.size() - kElements * 4), std::string(kElements * 4 - 1, '\0') + '\1');
+  struct stat status {};
+  ASSERT_EQ(::stat(wanted.output.c_str(), &status), 0);
+  EXPECT_LT(status.st_blocks * 512, bytes * 3 / 4);
+}
+
 std::string text_of(const std::function<void()>& body) {
   try {
     body();
@@ -125,9 +152,11 @@ std::string text_of(const std::function<void()>& body) {
 TEST_F(ExportFiles, NamesByRules) {
   const fs::path file = directory_.path() / "rules";
   write_text_file(file, "# comment\n\nh\\.(\\d+)\\.(.*) -> layers.$1.$2\r\n  x -> x y  \n");
-  const RenameRules rules = RenameRules::read(file);
+  const RenameRules rules = RenameRules::parse({"y=z", file.string(), "h.7.*=first.*"});
   EXPECT_EQ(rules.apply("h.12.attn.weight"), "layers.12.attn.weight");
   EXPECT_EQ(rules.apply("h.a.b"), "h.a.b");
+  EXPECT_EQ(rules.apply("y"), "z");
+  EXPECT_EQ(rules.apply("h.7.b"), "first.b");  // before what files say
   EXPECT_EQ(rules.apply("x"), "x y");
   EXPECT_EQ(rules.apply("xx"), "xx");  // the whole name or nothing
   EXPECT_EQ(rules.apply("h.1." + std::string(4000, 'z')), "layers.1." + std::string(4000, 'z'));

@@ -17,8 +17,7 @@ namespace shoal::testing {
 namespace fs = std::filesystem;
 namespace {
 
-ShardedTensor cut_tensor(const SampleTensor& sample, const ShardLayout& layout, std::size_t index, int rank,
-                         StateDict& state) {
+ShardedTensor cut_tensor(const SampleTensor& sample, const ShardLayout& layout, std::size_t index, int rank) {
   ShardedTensor tensor{{sample.name, sample.dtype, sample.shape}, {}, {}, true};
   if (sample.unit.empty()) {
     tensor.region = {0, tensor.spec.numel(), nullptr};
@@ -28,10 +27,6 @@ ShardedTensor cut_tensor(const SampleTensor& sample, const ShardLayout& layout, 
     tensor.rule = {sample.unit, layout.tensor(index).begin, layout.shard_numel()};
     tensor.region = {slice.tensor_begin, slice.count, nullptr};
   }
-  auto memory = std::make_shared<std::vector<std::byte>>(
-      static_cast<std::size_t>(tensor.region.count * size_of(sample.dtype)), std::byte{0xEE});
-  tensor.region.data = memory->data();
-  state.owned.push_back(memory);
   return tensor;
 }
 
@@ -77,6 +72,8 @@ std::vector<SampleTensor> sample_tensors() {
           {"model/half", DType::float16, {13}, "half"},
           {"model/brain", DType::bfloat16, {5, 11}, "brain"},
           {"model/double", DType::float64, {3, 1}, "double"},
+          {"model/eight", DType::float8_e4m3fn, {19}, "eight"},
+          {"model/eight2", DType::float8_e5m2, {3, 2}, "eight2"},
           {"model/scalar", DType::float32, {}, ""},
           {"model/empty", DType::float32, {0, 4}, ""},
           {"model/count", DType::int64, {}, ""},
@@ -95,15 +92,26 @@ std::byte sample_byte(int salt, const std::string& name, std::int64_t index) {
   return static_cast<std::byte>(hash_combine(seed, static_cast<std::uint64_t>(index)));
 }
 
-StateDict blank_state(const std::vector<SampleTensor>& tensors, int rank, int ranks) {
+StateDict cut_state(const std::vector<SampleTensor>& tensors, int rank, int ranks) {
   StateDict state;
   std::map<std::string, Unit> units = units_of(tensors);
   for (const SampleTensor& sample : tensors) {
     Unit& unit = units[sample.unit];
     const ShardLayout layout(unit.numels, ranks);
-    state.tensors.push_back(cut_tensor(sample, layout, unit.next++, rank, state));
+    state.tensors.push_back(cut_tensor(sample, layout, unit.next++, rank));
   }
   state.aliases = {{"model/tied", tensors.front().name}};
+  return state;
+}
+
+StateDict blank_state(const std::vector<SampleTensor>& tensors, int rank, int ranks) {
+  StateDict state = cut_state(tensors, rank, ranks);
+  for (ShardedTensor& tensor : state.tensors) {
+    auto memory = std::make_shared<std::vector<std::byte>>(
+        static_cast<std::size_t>(tensor.region.count * size_of(tensor.spec.dtype)), std::byte{0xEE});
+    tensor.region.data = memory->data();
+    state.owned.push_back(memory);
+  }
   return state;
 }
 
@@ -131,7 +139,8 @@ bool same_elements(const StateDict& a, const StateDict& b) {
 }
 
 fs::path write_states(const fs::path& directory, std::int64_t step, int ranks,
-                      const std::function<StateDict(int rank)>& state_of, const std::string& training_state) {
+                      const std::function<StateDict(int rank)>& state_of, const std::string& training_state,
+                      const WriteShard& write) {
   const checkpoint::Attempt attempt = checkpoint::begin_attempt(directory, step);
   checkpoint::Manifest manifest;
   manifest.id = attempt.id;
@@ -142,7 +151,8 @@ fs::path write_states(const fs::path& directory, std::int64_t step, int ranks,
   manifest.training_state = training_state;
   for (int rank = 0; rank < ranks; ++rank) {
     const StateDict state = state_of(rank);
-    manifest.files.push_back(write_shard(attempt.path, {attempt.id, step, rank, ranks, ranks}, state));
+    const checkpoint::ShardHeader header{attempt.id, step, rank, ranks, ranks};
+    manifest.files.push_back(write ? write(attempt.path, header, state) : write_shard(attempt.path, header, state));
     if (rank > 0) continue;
     for (const ShardedTensor& tensor : state.tensors) manifest.tensors.push_back({tensor.spec, tensor.rule});
     manifest.aliases = state.aliases;

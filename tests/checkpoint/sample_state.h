@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "checkpoint/manifest.h"
+#include "checkpoint/shard_layout.h"
 #include "shard/state_dict.h"
 
 namespace shoal::testing {
@@ -43,7 +44,8 @@ std::vector<SampleTensor> sample_tensors();
 // What rank `rank` of `ranks` holds, each value a function of (salt, tensor's name, element) alone; empty shards where
 // there are more ranks than elements. With an alias "model/tied" of the first tensor.
 StateDict sample_state(const std::vector<SampleTensor>& tensors, int rank, int ranks, int salt);
-// The same shapes and ranges, filled with 0xEE.
+// The same shapes and ranges without memory, and filled with 0xEE.
+StateDict cut_state(const std::vector<SampleTensor>& tensors, int rank, int ranks);
 StateDict blank_state(const std::vector<SampleTensor>& tensors, int rank, int ranks);
 // Byte by byte, of `width` an element.
 bool same_region(const Region& a, const Region& b, std::int64_t width);
@@ -52,11 +54,13 @@ bool same_elements(const StateDict& a, const StateDict& b);
 // The byte `index` of the flattened tensor in sample_state().
 std::byte sample_byte(int salt, const std::string& name, std::int64_t index);
 
-// Writes a checkpoint of what `state_of` gives for each rank as Checkpointer::save does, without communication. Returns
-// its path.
+// Writes a checkpoint of what `state_of` gives for each rank as Checkpointer::save does, without communication, its
+// shard files by `write`. Returns its path.
+using WriteShard = std::function<checkpoint::ShardFile(const std::filesystem::path& directory,
+                                                       const checkpoint::ShardHeader& header, const StateDict& state)>;
 std::filesystem::path write_states(const std::filesystem::path& directory, std::int64_t step, int ranks,
                                    const std::function<StateDict(int rank)>& state_of,
-                                   const std::string& training_state = kTrainingState);
+                                   const std::string& training_state = kTrainingState, const WriteShard& write = {});
 std::filesystem::path write_sample(const std::filesystem::path& directory, std::int64_t step, int ranks, int salt,
                                    const std::vector<SampleTensor>& tensors = sample_tensors());
 

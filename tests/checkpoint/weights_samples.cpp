@@ -24,6 +24,8 @@ std::string safetensors_type(DType dtype) {
     case DType::int32: return "I32";
     case DType::int16: return "I16";
     case DType::int8: return "I8";
+    case DType::float8_e4m3fn: return "F8_E4M3";
+    case DType::float8_e5m2: return "F8_E5M2";
     case DType::uint8: return "U8";
     case DType::boolean: return "BOOL";
   }

@@ -1,4 +1,5 @@
 #include "core/half.h"
+#include "core/float8.h"
 
 #include <gtest/gtest.h>
 
@@ -49,6 +50,22 @@ TEST(Half, TheLargestValuesRoundToInfinity) {
   EXPECT_EQ(to_float(Float16{0x7BFF}), 65504.0f);
   EXPECT_EQ(to_float16(65519.0f).bits, 0x7BFF);
   EXPECT_EQ(to_float16(65520.0f).bits, 0x7C00);
+}
+
+// The examples of the OCP specification, table 1.
+TEST(Float8, ValuesOfTheSpecification) {
+  const auto e4m3 = [](int bits) { return to_float(Float8E4M3{static_cast<std::uint8_t>(bits)}); };
+  const auto e5m2 = [](int bits) { return to_float(Float8E5M2{static_cast<std::uint8_t>(bits)}); };
+  EXPECT_EQ(e4m3(0x7E), 448.0f);
+  EXPECT_EQ(e4m3(0x08), 0x1p-6f);
+  EXPECT_EQ(e4m3(0x07), 0.875f * 0x1p-6f);
+  EXPECT_EQ(e4m3(0x01), 0x1p-9f);
+  EXPECT_EQ(e4m3(0xB8), -1.0f);
+  EXPECT_TRUE(std::isnan(e4m3(0x7F)) && std::isnan(e4m3(0xFF)));
+  EXPECT_TRUE(std::signbit(e4m3(0x80)) && e4m3(0x80) == 0);
+  EXPECT_EQ(e5m2(0x7B), 57344.0f);
+  EXPECT_EQ(e5m2(0x01), 0x1p-16f);
+  EXPECT_TRUE(std::isinf(e5m2(0x7C)) && std::isnan(e5m2(0x7D)));
 }
 
 TEST(Half, ANanWithLowBitsAloneStaysOne) {

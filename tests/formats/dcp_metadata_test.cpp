@@ -100,9 +100,9 @@ TEST(DcpMetadata, MemoryFormatsOfEveryPython) {
 TEST(DcpMetadata, ScalarsEmptyTensorsAndOtherTypes) {
   EXPECT_EQ(read_dcp_metadata(metadata({}, {{{}, {}}}), "FILE")[0].chunks.size(), 1u);
   EXPECT_TRUE(read_dcp_metadata(metadata({0, 3}, {{{0, 0}, {0, 3}}}), "FILE")[0].chunks.empty());
-  const auto eight_bits = read_dcp_metadata(metadata({1}, {{{0}, {1}}}, "float8_e4m3fn"), "FILE");
+  const auto eight_bits = read_dcp_metadata(metadata({1}, {{{0}, {1}}}, "float8_e8m0fnu"), "FILE");
   EXPECT_FALSE(eight_bits[0].known.has_value());
-  EXPECT_EQ(eight_bits[0].dtype, "torch.float8_e4m3fn");
+  EXPECT_EQ(eight_bits[0].dtype, "torch.float8_e8m0fnu");
 }
 
 TEST(DcpMetadata, ChunksThatDoNotMakeTheTensor) {

@@ -2,15 +2,12 @@
 // that lie within the file; and no memory for what is only claimed. The first byte says what the rest is:
 // d a ".metadata" of torch.distributed.checkpoint, t a file of torch.save, s one of safetensors.
 // For libFuzzer, and for the driver in tests/checkpoint/checkpoint_fuzz_driver.cpp.
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <iterator>
 
 #include "checkpoint/checkpoint_fuzz.h"
 #include "checkpoint/saved_optimizer.h"
-#include "core/error.h"
 #include "formats/dcp_metadata.h"
 #include "formats/safetensors.h"
 #include "formats/torch_zip_reader.h"
@@ -19,12 +16,7 @@ namespace {
 
 using namespace shoal;
 using namespace shoal::formats;
-
-void require(bool holds, const char* what) {
-  if (holds) return;
-  std::fprintf(stderr, "%s\n", what);
-  std::abort();
-}
+using shoal::testing::require;
 
 std::string golden(const char* name) {
   std::ifstream file(std::string(SHOAL_GOLDENS) + "/" + name, std::ios::binary);
@@ -100,13 +92,6 @@ std::vector<std::string> fuzz_seeds() {
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  if (size == 0) return 0;
-  const std::string bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
-  try {
-    if (data[0] == 'd') check_metadata(bytes);
-    if (data[0] == 't') check_archive(bytes);
-    if (data[0] == 's') check_safetensors(bytes);
-  } catch (const CheckpointError&) {
-  }
-  return 0;
+  static const shoal::testing::FuzzChecks checks{{'d', check_metadata}, {'t', check_archive}, {'s', check_safetensors}};
+  return shoal::testing::check_input(checks, data, size);
 }

@@ -46,10 +46,10 @@ TEST(Safetensors, TensorsInTheOrderOfTheirBytes) {
 
 TEST(Safetensors, UnknownElementTypesAreToldApart) {
   const StoredTensors stored =
-      read_safetensors_header(text_source(file_of(header_of({entry("q", "F8_E4M3", "[4]", 0, 4)}), 4)));
+      read_safetensors_header(text_source(file_of(header_of({entry("q", "F8_E8M0", "[4]", 0, 4)}), 4)));
   EXPECT_TRUE(stored.tensors.empty());
   ASSERT_EQ(stored.others.size(), 1u);
-  EXPECT_CONTAINS(stored.others[0].reason, "F8_E4M3");
+  EXPECT_CONTAINS(stored.others[0].reason, "F8_E8M0");
 }
 
 TEST(Safetensors, DamagedHeaders) {

@@ -19,45 +19,12 @@ try:
     import safetensors.torch
     import torch
     from huggingface_hub import split_torch_state_dict_into_shards
+    from conversion_samples import DTYPES, NAMES, SHAPES, random_tensor, raw, read_hdf5, same_bits, save
 except ImportError as error:
     print(f"skipped: {sys.executable} has no {error.name}; scripts/setup.sh --interop installs it")
     sys.exit(77)
 
 SHOAL_CKPT = MAKE = None
-DTYPES = [torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.int16, torch.int8,
-          torch.uint8, torch.bool]
-FLOATING = DTYPES[:4]
-SHAPES = [(), (1,), (0,), (3, 0, 2), (7,), (5, 3), (2, 1, 3, 1, 2, 1, 2), (1, 1), (257,), (13, 11, 3)]
-NAMES = ["weight", "a/b", "h.0.attn.c_attn.weight", "ключ.вес", "重み", "with space", "per%cent", "q\"uote\\", "x" * 1000,
-         "emoji🐟", "UPPER.lower", ".hidden", "0", "a..b", "tab\tname"]
-
-
-def raw(tensor):
-    return tensor.contiguous().reshape(-1).view(torch.uint8) if tensor.numel() else torch.empty(0, dtype=torch.uint8)
-
-
-def same_bits(a, b):
-    return a.dtype == b.dtype and a.shape == b.shape and torch.equal(raw(a), raw(b))
-
-
-def random_tensor(dtype, shape, generator):
-    """Any pattern of bits, NaNs with payloads and subnormals included."""
-    numel = int(np.prod(shape, dtype=np.int64))
-    if dtype == torch.bool:
-        return torch.randint(0, 2, shape, generator=generator, dtype=torch.uint8).bool()
-    data = torch.randint(0, 256, (numel * dtype.itemsize,), generator=generator, dtype=torch.uint8)
-    return data.view(dtype).reshape(shape) if numel else torch.empty(shape, dtype=dtype)
-
-
-def as_torch(dataset):
-    """A dataset of h5py, which reads bfloat16 (described bit by bit) as float32, without loss but for NaNs' payloads."""
-    kind = dataset.id.get_type()
-    if kind.get_class() == h5py.h5t.FLOAT and kind.get_size() == 2 and kind.get_fields()[2] == 8:  # bits of the exponent
-        bits = np.empty(dataset.shape, np.int16)
-        if bits.size:
-            bits = np.fromfile(dataset.file.filename, np.int16, bits.size, offset=dataset.id.get_offset())
-        return torch.from_numpy(bits.reshape(dataset.shape)).view(torch.bfloat16)
-    return torch.from_numpy(np.array(dataset[()]))
 
 
 class ExportInterop(unittest.TestCase):
@@ -65,24 +32,8 @@ class ExportInterop(unittest.TestCase):
         self.folder = tempfile.mkdtemp(prefix="shoal_export_")
         self.addCleanup(shutil.rmtree, self.folder)
 
-    def save(self, state, optimizer=None, aliases=(), ranks=3, training_state=None, uncut=()):
-        """`state`: name → tensor; `optimizer`: (state, name) → tensor."""
-        all_tensors = [("model/" + name, tensor) for name, tensor in state.items()]
-        all_tensors += [(f"optimizer/{kind}/{name}", tensor) for (kind, name), tensor in (optimizer or {}).items()]
-        tensors, data = [], b""
-        for name, tensor in all_tensors:
-            dtype = str(tensor.dtype).removeprefix("torch.")
-            cut = tensor.dtype.is_floating_point and name.removeprefix("model/") not in uncut
-            tensors.append({"name": name, "dtype": dtype, "shape": list(tensor.shape), "offset": len(data),
-                            "unit": f"{name.split('/')[0]}-{dtype}" if cut else ""})
-            data += raw(tensor.detach()).numpy().tobytes()
-        with open(self.folder + "/state", "w") as file:
-            json.dump({"step": 7, "ranks": ranks, "training_state": training_state or {"step": 7}, "tensors": tensors,
-                       "aliases": [["model/" + alias, "model/" + name] for alias, name in aliases]}, file)
-        with open(self.folder + "/state.bin", "wb") as file:
-            file.write(data)
-        shutil.rmtree(self.folder + "/ckpt", ignore_errors=True)
-        subprocess.run([MAKE, self.folder + "/ckpt", self.folder + "/state"], check=True, stdout=subprocess.DEVNULL)
+    def save(self, state, *arguments, **options):
+        save(MAKE, self.folder, state, *arguments, **options)
 
     def run_export(self, *options, code=0):
         done = subprocess.run([SHOAL_CKPT, "export", self.folder + "/ckpt", "--force", *options], capture_output=True,
@@ -99,9 +50,7 @@ class ExportInterop(unittest.TestCase):
         """The same export in the three formats, each read by its library."""
         yield "pt", torch.load(self.export("out.pt", *options), weights_only=True)
         yield "safetensors", safetensors.torch.load_file(self.export("out.safetensors", *options))
-        with h5py.File(self.export("out.h5", *options)) as file:
-            names = {name: name.replace("%2F", "/").replace("%25", "%").replace("%2E", ".") for name in file}
-            yield "hdf5", {name: as_torch(file[escaped]) for escaped, name in names.items()}
+        yield "hdf5", read_hdf5(self.export("out.h5", *options))
 
     def check(self, expected, *options):
         for form, state in self.load_all(*options):
@@ -126,7 +75,9 @@ class ExportInterop(unittest.TestCase):
                           for low in (0, 1, 0x7FFF, 0x8000, 0x8001, 0x0FFF, 0x1000, 0x1001, 0x2000, 0xFFFF)])
         doubles = torch.cat([wide.double(), torch.tensor([65519.999, 65520.0, 1e300, -1e-300, 5e-324, float("nan")],
                                                          dtype=torch.float64)])
-        state = {"fp32": wide, "fp64": doubles, "fp16": patterns.view(torch.float16), "bf16": patterns.view(torch.bfloat16),
+        bytes_of_all = torch.arange(256, dtype=torch.int32).to(torch.uint8)
+        state = {"fp8_e4m3": bytes_of_all.view(torch.float8_e4m3fn), "fp8_e5m2": bytes_of_all.view(torch.float8_e5m2),
+                 "fp32": wide, "fp64": doubles, "fp16": patterns.view(torch.float16), "bf16": patterns.view(torch.bfloat16),
                  "int": torch.arange(5), "mask": torch.tensor([True, False])}
         self.save(state)
         for option, dtype in (("fp32", torch.float32), ("bf16", torch.bfloat16), ("fp16", torch.float16)):
@@ -140,6 +91,24 @@ class ExportInterop(unittest.TestCase):
                     nan = torch.isnan(expected)
                     self.assertTrue(torch.equal(torch.isnan(got[name]), nan), (form, name, option))
                     self.assertTrue(torch.equal(raw(got[name][~nan]), raw(expected[~nan])), (form, name, option))
+
+    def test_numpy_archives(self):
+        generator = torch.Generator().manual_seed(2)
+        has_numpy = [dtype for dtype in DTYPES if dtype != torch.bfloat16 and "float8" not in str(dtype)]
+        state = {f"{dtype}.{i}": random_tensor(dtype, shape, generator)
+                 for dtype in has_numpy for i, shape in enumerate(SHAPES)}
+        state |= {name: random_tensor(torch.float32, (3, 2), generator) for name in NAMES}
+        self.save(state, aliases=[("tied", "weight")])
+        with np.load(self.export("out.npz"), allow_pickle=False) as arrays:
+            self.assertEqual(set(arrays.files), {*state, "tied"})
+            for name, tensor in [*state.items(), ("tied", state["weight"])]:
+                self.assertTrue(same_bits(torch.from_numpy(arrays[name]), tensor), (name[:40], tensor.dtype, tensor.shape))
+        self.save({"wte.brain": torch.randn(3).to(torch.bfloat16)})
+        complaint = self.run_export("--output", self.folder + "/x.npz", code=2).stderr
+        for said in ("bfloat16", "wte.brain", "--dtype"):
+            self.assertIn(said, complaint)
+        with np.load(self.export("out.npz", "--dtype", "fp32")) as arrays:
+            self.assertEqual(arrays["wte.brain"].dtype, np.float32)
 
     def test_tied_weights(self):
         state = {"wte.weight": torch.randn(6, 4), "b": torch.randn(3)}
@@ -190,6 +159,9 @@ class ExportInterop(unittest.TestCase):
             file.write("# names of another program\n\ntransformer\\.h\\.(\\d+)\\.(.*) -> layers.$1.$2\n")
         rules = ["--rename", self.folder + "/rules"]
         self.check({f"layers.{i}.w": state[f"transformer.h.{i}.w"] for i in range(3)}, "--select", "transformer.h.*.w", *rules)
+        both = ["--rename", "transformer.h.**=blocks.**", "--rename", "head=out"]
+        self.check({"blocks.1.b": state["transformer.h.1.b"], "out": state["transformer.h.0.w"]}, "--select", "**.1.b",
+                   "--select", "head", *both)
         # Of tied names the one that is wanted.
         self.check({"head": state["transformer.h.0.w"], "transformer.h.1.b": state["transformer.h.1.b"]}, "--select", "head",
                    "--select", "**.1.b")

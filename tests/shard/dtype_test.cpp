@@ -14,11 +14,18 @@ TEST(DType, NamesAndSizes) {
     std::int64_t size;
     bool floating;
   } expected[] = {
-      {DType::float64, "float64", 8, true}, {DType::float32, "float32", 4, true},
-      {DType::float16, "float16", 2, true}, {DType::bfloat16, "bfloat16", 2, true},
-      {DType::int64, "int64", 8, false},    {DType::int32, "int32", 4, false},
-      {DType::int16, "int16", 2, false},    {DType::int8, "int8", 1, false},
-      {DType::uint8, "uint8", 1, false},    {DType::boolean, "bool", 1, false},
+      {DType::float64, "float64", 8, true},
+      {DType::float32, "float32", 4, true},
+      {DType::float16, "float16", 2, true},
+      {DType::bfloat16, "bfloat16", 2, true},
+      {DType::float8_e4m3fn, "float8_e4m3fn", 1, true},
+      {DType::float8_e5m2, "float8_e5m2", 1, true},
+      {DType::int64, "int64", 8, false},
+      {DType::int32, "int32", 4, false},
+      {DType::int16, "int16", 2, false},
+      {DType::int8, "int8", 1, false},
+      {DType::uint8, "uint8", 1, false},
+      {DType::boolean, "bool", 1, false},
   };
   for (const auto& each : expected) {
     EXPECT_EQ(name_of(each.dtype), each.name);
