@@ -51,12 +51,15 @@ void ExportParts::check_room() const {
               space.available, needed);
 }
 
-// The journals go first: they must not call finished what is not there any more.
+// The journals go first: they must not call finished what is not there any more. Room is looked at when an old part has
+// given its own back.
 void ExportParts::begin_anew() {
-  check_room();
   journal_.begin({});
   team_.tidy_up();
-  for (const ExportFile& file : layout_->files) OutputFile(part_path(file.path)).resize(file.bytes);
+  std::vector<OutputFile> parts;
+  for (const ExportFile& file : layout_->files) parts.emplace_back(part_path(file.path));
+  check_room();
+  for (std::size_t i = 0; i < parts.size(); ++i) parts[i].resize(layout_->files[i].bytes);
 }
 
 void ExportParts::open() {
