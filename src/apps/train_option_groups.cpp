@@ -125,7 +125,7 @@ po::options_description data_options(TrainOptions& o) {
   po::options_description d("Data");
   d.add_options()                                                                                                 //
       ("data", path_value(o.data.path), "the training data; what they are, the model says: docs/data.md")         //
-      ("test-data", path_value(o.data.test_path), "what is validated on (what lies beside --data, if anything)")  //
+      ("test-data", path_value(o.data.test_path), "what is validated on (what lies beside --data, if anything); none: nothing")  //
       ("sequence-length", count_value(o.data.sequence_length, "N", "sequence-length"),
        "tokens a sample (the longest that the model takes)")  //
       ("token-type", value(o.data.token_type, "T"),
@@ -202,11 +202,28 @@ po::options_description optimizer_options(TrainOptions& o) {
        "constant, step:SIZE:GAMMA (times GAMMA after every SIZE epochs), cosine:MIN, linear:MIN (down to MIN times "
        "--lr)")                                                                                         //
       ("warmup", value(o.optimizer.warmup, "N"), "steps in which the learning rate rises to --lr (0)")  //
+      ("warmup-type", value(o.optimizer.warmup_type, "T"), "how it rises: linear, or log, as DeepSpeed's WarmupLR "
+       "(linear)")  //
+      ("warmup-min-ratio", value(o.optimizer.warmup_min_ratio, "X"), "where it begins, as a part of --lr (0)")  //
       ("no-decay", value(o.optimizer.no_decay, "WHICH"),
        "parameters without weight decay: auto (fewer than two dimensions: norms and biases), none, GLOB,... (auto)")  //
       ("param-group", po::value(&o.optimizer.param_groups)->value_name("G")->composing(),
        "GLOB:lr-scale=X,weight-decay=X for parameters of these names; may be given several times")  //
       ("clip-grad-norm", value(o.optimizer.clip_grad_norm, "X"), "largest 2-norm of the whole gradient (0: any)");
+  return d;
+}
+
+po::options_description loss_scale_options(TrainOptions& o) {
+  train::LossScaleOptions& scale = o.optimizer.loss_scale;
+  po::options_description d("Loss scale, with --param-dtype fp16");
+  d.add_options()                                                                                             //
+      ("loss-scale", value(scale.fixed, "X"), "of all steps; 0: halved at overflows, doubled without (0)")    //
+      ("initial-scale-power", value(scale.initial_power, "N"), "the first scale is 2 to the power of N (16)")  //
+      ("loss-scale-window", value(scale.window, "N"), "steps without an overflow after which it is doubled (2000)")  //
+      ("hysteresis", value(scale.hysteresis, "N"), "overflows at which it is halved (1)")                          //
+      ("consecutive-hysteresis", po::bool_switch(&scale.consecutive_hysteresis),
+       "these are counted in a row, not since the scale was doubled")  //
+      ("min-loss-scale", value(scale.least, "X"), "the least scale; an overflow with it ends the run (2^-14)");
   return d;
 }
 
@@ -289,7 +306,7 @@ po::options_description run_options(TrainOptions& o) {
 
 OptionGroups option_groups(TrainOptions& o) {
   return {config_options(),     model_options(o),      data_options(o), batch_options(o), sharding_options(o),
-          optimizer_options(o), checkpoint_options(o), job_options(o),  run_options(o)};
+          optimizer_options(o), loss_scale_options(o), checkpoint_options(o), job_options(o),  run_options(o)};
 }
 
 }  // namespace shoal::apps

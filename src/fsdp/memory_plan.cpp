@@ -5,6 +5,7 @@
 #include <array>
 #include <vector>
 
+#include "fsdp/offload_in_flight.h"
 #include "fsdp/runtime.h"
 
 namespace shoal::fsdp {
@@ -14,18 +15,21 @@ constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
 
 double gib(std::int64_t bytes) { return static_cast<double>(bytes) / kGiB; }
 
+constexpr const char* kCopies = "copies under way";
+
 struct Part {
   const char* name;
   std::int64_t bytes;
 };
 
 // In the order in which a run gets them.
-std::array<Part, 5> parts_of(const MemoryPlan& plan) {
+std::array<Part, 6> parts_of(const MemoryPlan& plan) {
   return {{{"masters", plan.masters},
            {"compute shards", plan.compute_shards},
            {"unit buffers", plan.unit_buffers},
            {"optimizer states", plan.optimizer_states},
-           {"gradients", plan.gradients}}};
+           {"gradients", plan.gradients},
+           {kCopies, plan.copies}}};
 }
 
 // The first part with which the device is full; null where all of them fit.
@@ -103,6 +107,9 @@ MemoryPlan plan_of(const std::vector<UnitSizes>& units, const MeshShape& mesh, c
   plan.unit_buffers = buffer_sizes(units, in_use.parameters, &FlatSizes::whole).bytes() +
                       buffer_sizes(units, in_use.gradients, &FlatSizes::sent).bytes() +
                       buffer_sizes(units, in_use.received, &FlatSizes::received).bytes();
+  const OffloadInFlight in_flight = offload_in_flight(units, mesh, options);
+  plan.copies = in_flight.device;
+  plan.host = in_flight.host;
   for (const UnitSizes& unit : units)
     for (const FlatSizes& flat : unit.flats) {
       add_shards_of(flat, optimizer_states, plan);
@@ -118,7 +125,8 @@ MemoryPlan plan_of(FullyShardedModule& module, int optimizer_states, std::int64_
 
 std::string text_of(const MemoryPlan& plan) {
   std::vector<std::string> texts;
-  for (const Part& part : parts_of(plan)) texts.push_back(fmt::format("{} {:.1f}", part.name, gib(part.bytes)));
+  for (const Part& part : parts_of(plan))
+    if (part.bytes > 0 || part.name != kCopies) texts.push_back(fmt::format("{} {:.1f}", part.name, gib(part.bytes)));
   const std::string rest = plan.left_for_activations() >= 0
                                ? fmt::format("left for activations {:.1f}", gib(plan.left_for_activations()))
                                : fmt::format("missing {:.1f}", gib(-plan.left_for_activations()));

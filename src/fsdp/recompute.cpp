@@ -13,7 +13,7 @@ namespace shoal::fsdp {
 namespace {
 
 const Unit* unit_of(const torch_internals::StorageUser* user) {
-  return &static_cast<const FlatParameter*>(user)->unit();
+  return &static_cast<const UnitStorage*>(user)->unit();
 }
 
 }  // namespace

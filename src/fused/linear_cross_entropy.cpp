@@ -42,6 +42,7 @@ at::Tensor scaled(const at::Tensor& gradient, const at::Tensor& factor, at::Scal
   if (!gradient.defined()) return {};
   at::Tensor result = at::empty_like(gradient, gradient.options().dtype(type));
   const DeviceScope device(gradient);
+  if (!device.has_memory()) return result;
   kernels::scale(gradient.const_data_ptr(), dtype_of(gradient), factor.const_data_ptr<float>(),
                  result.mutable_data_ptr(), dtype_of(result), gradient.numel(), device.stream());
   return result;
@@ -82,6 +83,10 @@ TORCH_LIBRARY_FRAGMENT(shoal, library) {
 }
 
 TORCH_LIBRARY_IMPL(shoal, CUDA, library) {
+  library.impl("linear_cross_entropy", loss_alone);
+  library.impl("linear_cross_entropy_with_gradients", loss_and_gradients);
+}
+TORCH_LIBRARY_IMPL(shoal, Meta, library) {
   library.impl("linear_cross_entropy", loss_alone);
   library.impl("linear_cross_entropy_with_gradients", loss_and_gradients);
 }

@@ -33,6 +33,8 @@ std::optional<Record> read(const fs::path& path, Record (*parse)(const std::stri
   if (!is_there(path)) return std::nullopt;
   try {
     return parse(read_text_file(path), path.string());
+  } catch (const NewerVersionError&) {
+    throw;
   } catch (const Error& error) {
     log::warning("left out: {}", error.what());
     return std::nullopt;
@@ -90,9 +92,10 @@ RunOverview look_at_run(const fs::path& path, const OverviewQuestion& question) 
   RunOverview run;
   run.directory = directory.path();
   run.status = read(directory.status(), parse_status);
-  run.attempts = read_attempts(directory);
-  for (const int attempt : directory.attempts())
+  for (const int attempt : directory.attempts()) {
+    if (auto record = read(directory.attempt(attempt), parse_attempt)) run.attempts.push_back(*std::move(record));
     if (auto failure = read(directory.first_failure(attempt), parse_failure)) run.failures.push_back(*failure);
+  }
   SHOAL_CHECK(run.status || !run.attempts.empty(), IoError, "{}: none of its records can be read",
               directory.path().string());
   judge(run, question);

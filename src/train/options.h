@@ -12,7 +12,9 @@
 #include "fsdp/fully_shard.h"
 #include "models/registry.h"
 #include "optim/optimizer.h"
+#include "optim/schedule.h"
 #include "train/job_options.h"
+#include "train/loss_scaler.h"
 
 namespace shoal::train {
 
@@ -76,10 +78,16 @@ struct OptimizerSettings {
   double learning_rate = 1e-3;
   std::string schedule = "constant";
   std::int64_t warmup = 0;                // steps
+  std::string warmup_type = "linear";     // or log
+  double warmup_min_ratio = 0;            // where the warm-up begins, as a part of learning_rate
   std::string no_decay = "auto";          // auto, none, GLOB,...
   std::vector<std::string> param_groups;  // GLOB:KEY=VALUE,...
   double clip_grad_norm = 0;              // 0: no clipping
+  LossScaleOptions loss_scale;            // with param_dtype fp16
 };
+
+// OptionError that names the option.
+optim::Schedule schedule_of(const OptimizerSettings& optimizer);
 
 struct CheckpointOptions {
   std::filesystem::path directory;  // "none": no checkpoints
@@ -139,6 +147,7 @@ void complete_and_check(TrainOptions& options);
 // Every option that has a say in the result or in where it goes, by its name on the command line.
 std::vector<std::pair<std::string, std::string>> resolved(const TrainOptions& options);
 
+bool validates(const TrainOptions& options);  // where there are test data
 bool writes_checkpoints(const TrainOptions& options);
 bool writes_output(const TrainOptions& options);
 

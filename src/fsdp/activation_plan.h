@@ -1,0 +1,35 @@
+// What the forward and backward pass of a micro-batch takes of the device beside what plan_of() counts: found by going
+// through it with tensors that have no memory.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "fsdp/fully_shard.h"
+
+namespace torch::nn {
+class Module;
+}
+
+namespace shoal::fsdp {
+
+// Bytes.
+struct ActivationPlan {
+  std::int64_t kept = 0;  // at the end of the forward pass: the batch, and what waits for backward
+  std::int64_t peak = 0;  // the most at a time, with what operators and autograd need on the way
+  std::int64_t host = 0;  // pinned memory of --activation-offload
+  // Why nothing is known, for one line; else empty.
+  std::string unknown = {};
+};
+
+// `module`, which is used up by this, need have no memory (DeferredInit): it gets tensors of the meta device, of the
+// types of `options`, in units after `policy`. `loss` computes the loss of a batch, of tensors of the meta device that
+// it makes itself. Recomputation and activation offload are those of `options`. `on_gpu`: operators allocate as on a
+// GPU, else as on the CPU. Where an operator cannot do without values, that is what `unknown` says.
+ActivationPlan plan_activations(torch::nn::Module& module, const WrapPolicy& policy, const FullyShardOptions& options,
+                                bool on_gpu, const std::function<at::Tensor()>& loss);
+
+}  // namespace shoal::fsdp
