@@ -137,8 +137,7 @@ ExitCode train_within_memory(const train::TrainParts& parts, const TrainOptions&
     const ExitCode code = train_and_save(parts, options, plan, job);
     // Beside the peak, which was told last.
     if (parts.world.rank() == 0)
-      log::result("planned for that: {}{}",
-                  planned_sum(memory, entry, options, plan, parts.device, &parts.train_data),
+      log::result("planned for that: {}{}", planned_sum(memory, entry, options, plan, parts.device, &parts.train_data),
                   parts.device.is_cpu() ? ", and the program itself" : "");
     return code;
   } catch (const c10::OutOfMemoryError& error) {

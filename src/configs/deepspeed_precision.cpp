@@ -13,12 +13,12 @@ void set_or_default(Section& fp16, const char* key, const char* option, double f
 void translate_loss_scale(Section& fp16, bool enabled) {
   const double fixed = fp16.number("loss_scale").value_or(0);
   if (!enabled) {
-    fp16.pass_over({"initial_scale_power", "loss_scale_window", "hysteresis", "consecutive_hysteresis",
-                    "min_loss_scale"});
+    fp16.pass_over(
+        {"initial_scale_power", "loss_scale_window", "hysteresis", "consecutive_hysteresis", "min_loss_scale"});
   } else if (fixed != 0) {
     fp16.set_number("loss_scale", "loss-scale", fixed);
-    fp16.pass_over({"initial_scale_power", "loss_scale_window", "hysteresis", "consecutive_hysteresis",
-                    "min_loss_scale"});
+    fp16.pass_over(
+        {"initial_scale_power", "loss_scale_window", "hysteresis", "consecutive_hysteresis", "min_loss_scale"});
   } else {
     constexpr double kPower = 16, kWindow = 1000, kHysteresis = 2, kLeast = 1;
     set_or_default(fp16, "initial_scale_power", "initial-scale-power", kPower);

@@ -75,8 +75,8 @@ void SymbolicModule::add_flat(Unit& unit, const std::vector<ModuleParameter>& me
     begin += member.tensor.numel();
     torch_internals::become(member.tensor, place);
     if (!member.tensor.requires_grad()) continue;
-    hooks_.push_back(torch_internals::on_gradient(
-        member.tensor, [parameter = member.tensor] { parameter.mutable_grad().reset(); }));
+    hooks_.push_back(
+        torch_internals::on_gradient(member.tensor, [parameter = member.tensor] { parameter.mutable_grad().reset(); }));
   }
 }
 

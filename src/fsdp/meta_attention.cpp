@@ -28,9 +28,7 @@ std::int64_t queries_at_once(std::int64_t length) {
   return std::min<std::int64_t>(length, length >= kLong ? 256 : length >= kMiddling ? 64 : 32);
 }
 
-at::TensorOptions exact(const Tensor& x) {
-  return x.options().dtype(c10::promoteTypes(x.scalar_type(), at::kFloat));
-}
+at::TensorOptions exact(const Tensor& x) { return x.options().dtype(c10::promoteTypes(x.scalar_type(), at::kFloat)); }
 
 bool has_fewer_digits(const Tensor& x) { return c10::elementSize(x.scalar_type()) < sizeof(float); }
 
@@ -107,8 +105,8 @@ std::tuple<Tensor, Tensor, Tensor> attention_on_cpu_backward(const Tensor& /*gra
 }
 
 std::tuple<Tensor, Tensor, Tensor, Tensor, c10::SymInt, c10::SymInt, Tensor, Tensor, Tensor> attention_on_gpu(
-    const Tensor& query, const Tensor& key, const Tensor& value, const OptionalTensor& /*mask*/, bool /*with_logsumexp*/,
-    double /*dropout*/, bool /*causal*/, bool /*debug*/, std::optional<double> /*scale*/) {
+    const Tensor& query, const Tensor& key, const Tensor& value, const OptionalTensor& /*mask*/,
+    bool /*with_logsumexp*/, double /*dropout*/, bool /*causal*/, bool /*debug*/, std::optional<double> /*scale*/) {
   const Tensor out = value.size(3) == query.size(3)
                          ? laid_out_like(query)
                          : at::empty({query.size(0), query.size(1), query.size(2), value.size(3)}, query.options());

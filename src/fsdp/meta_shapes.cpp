@@ -100,10 +100,12 @@ Tensor convolution(const Tensor& input, const Tensor& weight, const OptionalTens
   return at::empty(sizes, input.options());
 }
 
-std::tuple<Tensor, Tensor, Tensor> convolution_backward(
-    const Tensor& grad, const Tensor& input, const Tensor& weight, at::OptionalSymIntArrayRef bias_sizes,
-    c10::SymIntArrayRef /*stride*/, c10::SymIntArrayRef /*padding*/, c10::SymIntArrayRef /*dilation*/,
-    bool /*transposed*/, c10::SymIntArrayRef /*output_padding*/, c10::SymInt /*groups*/, std::array<bool, 3> wanted) {
+std::tuple<Tensor, Tensor, Tensor> convolution_backward(const Tensor& grad, const Tensor& input, const Tensor& weight,
+                                                        at::OptionalSymIntArrayRef bias_sizes,
+                                                        c10::SymIntArrayRef /*stride*/, c10::SymIntArrayRef /*padding*/,
+                                                        c10::SymIntArrayRef /*dilation*/, bool /*transposed*/,
+                                                        c10::SymIntArrayRef /*output_padding*/, c10::SymInt /*groups*/,
+                                                        std::array<bool, 3> wanted) {
   const Tensor bias = wanted[2] && bias_sizes ? at::empty(numbers(*bias_sizes), grad.options()) : Tensor();
   return {like(input, wanted[0]), like(weight, wanted[1]), bias};
 }

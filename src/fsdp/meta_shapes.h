@@ -62,10 +62,12 @@ std::tuple<Tensor, Tensor, Tensor> attention_on_cpu_backward(const Tensor& grad,
 std::tuple<Tensor, Tensor, Tensor, Tensor, c10::SymInt, c10::SymInt, Tensor, Tensor, Tensor> attention_on_gpu(
     const Tensor& query, const Tensor& key, const Tensor& value, const OptionalTensor& mask, bool with_logsumexp,
     double dropout, bool causal, bool debug, std::optional<double> scale);
-std::tuple<Tensor, Tensor, Tensor> attention_on_gpu_backward(
-    const Tensor& grad, const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& out,
-    const Tensor& logsumexp, const Tensor& seed, const Tensor& offset, const Tensor& mask, const Tensor& lengths_q,
-    const Tensor& lengths_k, c10::SymInt longest_q, c10::SymInt longest_k, double dropout, bool causal,
-    std::optional<double> scale);
+std::tuple<Tensor, Tensor, Tensor> attention_on_gpu_backward(const Tensor& grad, const Tensor& query, const Tensor& key,
+                                                             const Tensor& value, const Tensor& out,
+                                                             const Tensor& logsumexp, const Tensor& seed,
+                                                             const Tensor& offset, const Tensor& mask,
+                                                             const Tensor& lengths_q, const Tensor& lengths_k,
+                                                             c10::SymInt longest_q, c10::SymInt longest_k,
+                                                             double dropout, bool causal, std::optional<double> scale);
 
 }  // namespace shoal::fsdp::meta_shapes

@@ -18,11 +18,11 @@ std::size_t units_on_device(bool exchanges, bool adds_up_here, const MeshShape& 
   return units;
 }
 
-std::int64_t bytes_on_device(const UnitSizes& unit) {
-  std::int64_t bytes = 0;
-  for (const FlatSizes& flat : unit.flats)
-    if (flat.trained && flat.master_on_host()) bytes += flat.reduced;
-  return bytes;
+// The shard of its gradient as it is summed: of the masters' type, or of half its size. 0 where it is not offloaded.
+std::int64_t summed_bytes(const FlatSizes& flat, const FullyShardOptions& options) {
+  if (!flat.trained || !flat.master_on_host()) return 0;
+  const auto type = options.mixed_precision.reduce_dtype;
+  return type && c10::elementSize(*type) < sizeof(float) ? flat.master / 2 : flat.master;
 }
 
 }  // namespace
@@ -34,15 +34,17 @@ OffloadInFlight offload_in_flight(const std::vector<UnitSizes>& units, const Mes
   std::size_t others = 0;
   bool adds_up_here = false;
   for (const UnitSizes& unit : units) {
-    const std::int64_t bytes = bytes_on_device(unit);
-    if (bytes > 0 && !unit.is_root()) ++others;
-    (unit.is_root() ? root : largest) = std::max(unit.is_root() ? root : largest, bytes);
+    std::int64_t bytes = 0;
     for (const FlatSizes& flat : unit.flats) {
+      const std::int64_t summed = summed_bytes(flat, options);
+      bytes += summed;
       adds_up_here = adds_up_here || flat.received > 0;
       // In another type than the masters' a result is made beside them, and a gradient arrives beside the sum.
       if (flat.offload == Offload::optimizer && flat.compute != flat.master) in_flight.host += flat.compute;
-      if (flat.trained && flat.master_on_host() && flat.reduced < flat.master) in_flight.host += flat.reduced;
+      if (summed < flat.master) in_flight.host += summed;
     }
+    if (bytes > 0 && !unit.is_root()) ++others;
+    (unit.is_root() ? root : largest) = std::max(unit.is_root() ? root : largest, bytes);
   }
   const bool exchanges = mesh.shard > 1;
   const std::size_t most = std::min(units_on_device(exchanges, adds_up_here, mesh, options), others);

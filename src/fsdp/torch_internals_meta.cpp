@@ -88,8 +88,7 @@ MetaOperators::MetaOperators(bool on_gpu) : libraries_(std::make_unique<Librarie
   shapes.impl("native_dropout_backward", &meta::dropout_backward);
   shapes.impl("convolution", &meta::convolution);
   shapes.impl("convolution_backward", &meta::convolution_backward);
-  shapes.impl("embedding_dense_backward",
-              on_gpu ? &meta::embedding_backward<true> : &meta::embedding_backward<false>);
+  shapes.impl("embedding_dense_backward", on_gpu ? &meta::embedding_backward<true> : &meta::embedding_backward<false>);
   shapes.impl("_scaled_dot_product_flash_attention_for_cpu", &meta::attention_on_cpu);
   shapes.impl("_scaled_dot_product_flash_attention_for_cpu_backward", &meta::attention_on_cpu_backward);
   shapes.impl("_scaled_dot_product_cudnn_attention", &meta::attention_on_gpu);

@@ -82,11 +82,15 @@ RunState state_of_exit_code(int exit_code) {
 }
 
 std::string format(const AttemptRecord& record) {
-  Json json{{"version", kRecordVersion},     {"attempt", record.attempt},
+  Json json{{"version", kRecordVersion},
+            {"attempt", record.attempt},
             {"job", record.job},
-            {"chain", record.chain},         {"restart_count", record.restart_count},
-            {"host", record.host},           {"process", record.process},
-            {"ranks", record.ranks},         {"started", record.started},
+            {"chain", record.chain},
+            {"restart_count", record.restart_count},
+            {"host", record.host},
+            {"process", record.process},
+            {"ranks", record.ranks},
+            {"started", record.started},
             {"state", text_of(record.state)}};
   put(json, "start_step", record.start_step);
   put(json, "end_step", record.end_step);

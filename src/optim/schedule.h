@@ -20,8 +20,8 @@ struct ScheduleTime {
 //   step:SIZE:GAMMA base, times GAMMA once for every SIZE epochs since the start of the run
 //   cosine[:MIN]    base * (MIN + (1 - MIN) * (1 - cos(pi q)) / 2),  q = (T - k) / (T - N)
 //   linear[:MIN]    base * (MIN + (1 - MIN) * q)
-// MIN and LEAST are 0 unless given. These are torch.optim.lr_scheduler's: LinearLR(start_factor=1/N, total_iters=N-1), followed
-// (SequentialLR, milestones=[N]) by ConstantLR, StepLR, CosineAnnealingLR(T_max=T-N, eta_min=MIN*base) or
+// MIN and LEAST are 0 unless given. These are torch.optim.lr_scheduler's: LinearLR(start_factor=1/N, total_iters=N-1),
+// followed (SequentialLR, milestones=[N]) by ConstantLR, StepLR, CosineAnnealingLR(T_max=T-N, eta_min=MIN*base) or
 // LinearLR(1, MIN, total_iters=T-N); and, once warm, transformers' get_cosine_ and get_linear_schedule_with_warmup,
 // whose warm-up begins one step earlier, at zero. As there, MIN is what the step after the last would have. The
 // logarithm is that of DeepSpeed's WarmupLR at batch iteration k.

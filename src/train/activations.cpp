@@ -50,7 +50,8 @@ fsdp::ActivationPlan plan_activations(const models::ModelEntry& entry, const Tra
       *model->module(), *fsdp::parse_wrap_policy(options.sharding.wrap), how, on_gpu, [&]() -> at::Tensor {
         data::Batch batch = batch_without_values(entry, options, micro_batch, data);
         if (how.mixed_precision.param_dtype && batch.inputs.is_floating_point())
-          batch.inputs = at::empty(batch.inputs.sizes(), batch.inputs.options().dtype(*how.mixed_precision.param_dtype));
+          batch.inputs =
+              at::empty(batch.inputs.sizes(), batch.inputs.options().dtype(*how.mixed_precision.param_dtype));
         return model->loss(batch).sum;
       });
 } catch (const std::exception& error) {

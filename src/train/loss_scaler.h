@@ -21,7 +21,8 @@ void check(const LossScaleOptions& options);
 struct LossScalerState {
   double scale = 65536;
   std::int64_t good_steps = 0;  // since the scale last changed or a step overflowed, all with finite gradients
-  std::int64_t tolerated = 0;   // overflows that did not lower the scale, of the hysteresis - 1 that may; fixed: in a row
+  std::int64_t tolerated =
+      0;  // overflows that did not lower the scale, of the hysteresis - 1 that may; fixed: in a row
   bool operator==(const LossScalerState&) const = default;
 };
 

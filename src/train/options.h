@@ -11,10 +11,8 @@
 #include "checkpoint/match_rules.h"
 #include "fsdp/fully_shard.h"
 #include "models/registry.h"
-#include "optim/optimizer.h"
-#include "optim/schedule.h"
 #include "train/job_options.h"
-#include "train/loss_scaler.h"
+#include "train/optimizer_settings.h"
 
 namespace shoal::train {
 
@@ -72,22 +70,6 @@ struct ShardingOptions {
 
 // What fully_shard() makes of them.
 fsdp::FullyShardOptions fully_shard_options(const ShardingOptions& sharding, bool deterministic);
-
-struct OptimizerSettings {
-  optim::OptimizerOptions rule;
-  double learning_rate = 1e-3;
-  std::string schedule = "constant";
-  std::int64_t warmup = 0;                // steps
-  std::string warmup_type = "linear";     // or log
-  double warmup_min_ratio = 0;            // where the warm-up begins, as a part of learning_rate
-  std::string no_decay = "auto";          // auto, none, GLOB,...
-  std::vector<std::string> param_groups;  // GLOB:KEY=VALUE,...
-  double clip_grad_norm = 0;              // 0: no clipping
-  LossScaleOptions loss_scale;            // with param_dtype fp16
-};
-
-// OptionError that names the option.
-optim::Schedule schedule_of(const OptimizerSettings& optimizer);
 
 struct CheckpointOptions {
   std::filesystem::path directory;  // "none": no checkpoints

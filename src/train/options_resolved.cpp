@@ -145,7 +145,8 @@ NamedValues run_options(const TrainOptions& o) {
 
 std::vector<std::pair<std::string, std::string>> resolved(const TrainOptions& options) {
   NamedValues all = input_options(options);
-  for (const NamedValues& more : {shape_options(options.model.shape), course_options(options), loss_scale_options(options), run_options(options)})
+  for (const NamedValues& more :
+       {shape_options(options.model.shape), course_options(options), loss_scale_options(options), run_options(options)})
     all.insert(all.end(), more.begin(), more.end());
   return all;
 }

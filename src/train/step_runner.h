@@ -34,7 +34,7 @@ struct StepOptions {
   double clip_grad_norm = 0;  // 0: none
   AccumulateMode accumulate_mode = AccumulateMode::defer;
   std::optional<LossScaleOptions> loss_scale;  // for fp16
-  std::function<void()> before_update;  // called before parameters and moments change; may be empty
+  std::function<void()> before_update;         // called before parameters and moments change; may be empty
 };
 
 class StepRunner {
