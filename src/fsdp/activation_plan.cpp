@@ -91,9 +91,10 @@ at::Tensor SymbolicModule::forward(const std::function<at::Tensor()>& loss) {
   return loss();
 }
 
-std::string first_line_of(const std::exception& error) {
-  const std::string text = error.what();
-  return text.substr(0, text.find_first_of(".\n"));
+// LibTorch's messages go on with advice and, on further lines, with the place.
+std::string first_sentence_of(const std::exception& error) {
+  const std::string text = error.what(), line = text.substr(0, text.find('\n'));
+  return line.substr(0, line.find(". "));
 }
 
 }  // namespace
@@ -113,7 +114,7 @@ ActivationPlan plan_activations(torch::nn::Module& module, const WrapPolicy& pol
     plan.peak = memory.peak();
     plan.host = symbolic.host_bytes();
   } catch (const std::exception& error) {
-    plan = {.unknown = first_line_of(error)};
+    plan = {.unknown = first_sentence_of(error)};
   }
   return plan;
 }

@@ -1,8 +1,10 @@
 #include "fsdp/meta_shapes.h"
 
+#include <ATen/ExpandUtils.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/native_dropout.h>
+#include <ATen/ops/result_type.h>
 
 #include <algorithm>
 #include <vector>
@@ -32,6 +34,12 @@ constexpr std::int64_t kEmbeddingRowsAThread = 10, kWarp = 32;
 
 Tensor relu(const Tensor& self) { return like(self); }
 Tensor& relu_in_place(Tensor& self) { return self; }
+
+Tensor where(const Tensor& condition, const Tensor& self, const Tensor& other) {
+  const std::vector<std::int64_t> sizes =
+      at::infer_size(at::infer_size(condition.sizes(), self.sizes()), other.sizes());
+  return at::empty(sizes, condition.options().dtype(at::result_type(self, other)));
+}
 
 Tensor index_select(const Tensor& self, std::int64_t dim, const Tensor& index) {
   std::vector<std::int64_t> sizes = self.sizes().vec();

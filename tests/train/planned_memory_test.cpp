@@ -147,5 +147,57 @@ TEST(PlannedMemory, OfEachModel) {
         expect_within(2, {model, "full_shard", dtype, "none", checkpoint});
 }
 
+// What the allocator of an H200 had at its peak beside parameters, gradients, states and unit buffers, in GiB.
+struct OnGpu {
+  std::string model, checkpoint;
+  std::int64_t vocabulary, batch, length;
+  double measured;
+};
+
+TEST(PlannedMemory, OfAGpuAsMeasuredThere) {
+  constexpr double kGiB = 1 << 30;
+  for (const OnGpu& run :
+       {OnGpu{"gpt2-124m", "none", 50304, 32, 1024, 7.53}, OnGpu{"gpt2-1.5b", "none", 50304, 8, 1024, 15.12},
+        OnGpu{"llama-8b", "full", 128256, 1, 4096, 3.12}, OnGpu{"llama-8b", "selective", 128256, 1, 4096, 13.63}}) {
+    const models::ModelEntry& entry = models::find_model(run.model);
+    TrainOptions options = train::defaults_for(entry);
+    options.model.name = run.model;
+    options.model.shape = models::complete(entry, {.vocab_size = run.vocabulary, .untied_head = true});
+    options.data.sequence_length = run.length;
+    options.sharding.param_dtype = "bf16";
+    options.sharding.activation_checkpoint = run.checkpoint;
+    const auto plan = train::plan_activations(entry, options, run.batch, /*on_gpu=*/true, nullptr);
+    EXPECT_EQ(plan.unknown, "");
+    EXPECT_NEAR(static_cast<double>(plan.peak) / kGiB / run.measured, 1, 0.03) << run.model << ", " << run.checkpoint;
+    EXPECT_LT(plan.kept, plan.peak);
+  }
+}
+
+class Peeking final : public models::Model {
+ public:
+  std::shared_ptr<torch::nn::Module> module() override { return net_.ptr(); }
+  models::LossSum loss(const data::Batch& batch) override {
+    const at::Tensor sum = net_(batch.inputs).sum();
+    return {sum.item<double>() > 0 ? sum : -sum, 1};
+  }
+  models::EvalSum evaluate(const data::Batch& /*batch*/) override { return {}; }
+
+ private:
+  torch::nn::Linear net_{28, 1};
+};
+
+TEST(PlannedMemory, WhatIsNotKnownIsSaid) {
+  models::ModelEntry entry = models::find_model("mnist-net");
+  const TrainOptions options = train::defaults_for(entry);
+  entry.make = [](const models::ModelOptions&) { return std::make_unique<Peeking>(); };
+  const auto plan = train::plan_activations(entry, options, 4, /*on_gpu=*/false, nullptr);
+  EXPECT_NE(plan.unknown.find("meta"), std::string::npos) << plan.unknown;
+  EXPECT_EQ(plan.unknown.find('\n'), std::string::npos);
+  EXPECT_EQ(plan.peak, 0);
+  entry.batch_shapes = {};
+  EXPECT_EQ(train::plan_activations(entry, options, 4, false, nullptr).unknown,
+            "what a batch looks like is not known without --data");
+}
+
 }  // namespace
 }  // namespace shoal::testing
