@@ -4,7 +4,6 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/native_dropout.h>
-#include <ATen/ops/result_type.h>
 
 #include <algorithm>
 #include <vector>
@@ -35,10 +34,13 @@ constexpr std::int64_t kEmbeddingRowsAThread = 10, kWarp = 32;
 Tensor relu(const Tensor& self) { return like(self); }
 Tensor& relu_in_place(Tensor& self) { return self; }
 
-Tensor where(const Tensor& condition, const Tensor& self, const Tensor& other) {
+// A result that was resized would not be counted: it gets new memory.
+Tensor& where_out(const Tensor& condition, const Tensor& self, const Tensor& other, Tensor& out) {
   const std::vector<std::int64_t> sizes =
       at::infer_size(at::infer_size(condition.sizes(), self.sizes()), other.sizes());
-  return at::empty(sizes, condition.options().dtype(at::result_type(self, other)));
+  const Tensor fresh = at::empty(sizes, out.options());
+  out.set_(fresh.storage(), 0, fresh.sizes(), fresh.strides());
+  return out;
 }
 
 Tensor index_select(const Tensor& self, std::int64_t dim, const Tensor& index) {

@@ -18,7 +18,7 @@ using OptionalTensor = std::optional<Tensor>;
 
 Tensor relu(const Tensor& self);
 Tensor& relu_in_place(Tensor& self);
-Tensor where(const Tensor& condition, const Tensor& self, const Tensor& other);
+Tensor& where_out(const Tensor& condition, const Tensor& self, const Tensor& other, Tensor& out);
 Tensor index_select(const Tensor& self, std::int64_t dim, const Tensor& index);
 Tensor nonzero_static(const Tensor& self, c10::SymInt size, std::int64_t fill_value);
 Tensor select_backward(const Tensor& grad, c10::SymIntArrayRef input_sizes, std::int64_t dim, c10::SymInt index);

@@ -79,7 +79,7 @@ MetaOperators::MetaOperators(bool on_gpu) : libraries_(std::make_unique<Librarie
   torch::Library& shapes = libraries_->shapes;
   shapes.impl("relu", &meta::relu);
   shapes.impl("relu_", &meta::relu_in_place);
-  shapes.impl("where.self", &meta::where);
+  shapes.impl("where.self_out", &meta::where_out);
   shapes.impl("index_select", &meta::index_select);
   shapes.impl("nonzero_static", &meta::nonzero_static);
   shapes.impl("select_backward", &meta::select_backward);
