@@ -100,13 +100,13 @@ TEST(LossScaler, FollowsDeepSpeedsSettings) {
   for (const std::int64_t hysteresis : {1, 2, 3})
     for (const bool consecutive : {false, true}) {
       SCOPED_TRACE(hysteresis);
-      const LossScaleOptions options{.initial_power = 5,
+      const LossScaleOptions options{.initial_power = 14,
                                      .window = 3,
                                      .hysteresis = hysteresis,
                                      .consecutive_hysteresis = consecutive,
                                      .least = 0.25};
       LossScaler scaler(options);
-      EXPECT_EQ(scaler.scale(), 32);
+      EXPECT_EQ(scaler.scale(), 16384);
       std::vector<double> scales;
       for (const char step : steps) {
         EXPECT_EQ(scaler.update(step == '.'), step == '.');
