@@ -117,7 +117,7 @@ ExitCode train_and_save(const train::TrainParts& parts, const TrainOptions& opti
   return job.stopped(trainer.stopped_by());
 }
 
-// "9480.1 MiB (5120.0 of activations)"
+// "9480.1 MiB, 5120.0 of them activations"
 std::string planned_sum(const fsdp::MemoryPlan& memory, const models::ModelEntry& entry, const TrainOptions& options,
                         const train::BatchPlan& plan, at::Device device, const data::Dataset* data) {
   const auto mebibytes = [](std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); };

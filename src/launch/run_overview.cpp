@@ -96,8 +96,10 @@ RunOverview look_at_run(const fs::path& path, const OverviewQuestion& question) 
   std::vector<std::string> left_out;
   run.status = read(directory.status(), parse_status, left_out);
   for (const int attempt : directory.attempts()) {
-    if (auto record = read(directory.attempt(attempt), parse_attempt, left_out)) run.attempts.push_back(*std::move(record));
-    if (auto failure = read(directory.first_failure(attempt), parse_failure, left_out)) run.failures.push_back(*failure);
+    if (auto record = read(directory.attempt(attempt), parse_attempt, left_out))
+      run.attempts.push_back(*std::move(record));
+    if (auto failure = read(directory.first_failure(attempt), parse_failure, left_out))
+      run.failures.push_back(*failure);
   }
   SHOAL_CHECK(run.status || !run.attempts.empty(), IoError, "{}: none of its records can be read ({})",
               directory.path().string(), left_out.empty() ? "they are gone" : left_out.front());
