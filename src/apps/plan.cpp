@@ -15,6 +15,7 @@
 #include "fsdp/memory_plan.h"
 #include "fsdp/step_traffic.h"
 #include "optim/optimizer.h"
+#include "train/activations.h"
 #include "train/batch_plan.h"
 
 extern char** environ;
@@ -45,6 +46,9 @@ class Planner {
   std::int64_t parameters();
   std::int64_t checkpoint_bytes();
   const train::BatchPlan& batches() const { return batches_; }
+  bool gradients_come() const { return train::gradients_come(batches_, options_->train.run.device != "cpu"); }
+  // Of a micro-batch; the same for all strategies.
+  fsdp::ActivationPlan activations() const;
 
  private:
   std::vector<fsdp::UnitSizes> units(const fsdp::MeshShape& mesh, const fsdp::FullyShardOptions& how);
@@ -103,26 +107,45 @@ std::int64_t Planner::checkpoint_bytes() {
   return bytes;
 }
 
-std::string table(const std::vector<Planned>& plans, bool asks_what_fits) {
-  Rows rows{
-      {"strategy", "ranks", "parameters", "gradients", "optimizer", "unit buffers", "sum", "host", "sent a step"}};
-  if (asks_what_fits) rows[0].insert(rows[0].end(), {"for activations", "fits"});
+// For a GPU, unless the options say otherwise: here there may be none.
+fsdp::ActivationPlan Planner::activations() const {
+  TrainOptions train = options_->train;
+  const models::ModelEntry& entry = models::find_model(train.model.name);
+  train.model.shape = models::complete(entry, train.model.shape);
+  return train::plan_activations(entry, train, batches_.rank_batch(), train.run.device != "cpu", nullptr);
+}
+
+// `gradients_come`: their memory is taken as backward goes on.
+std::string table(const std::vector<Planned>& plans, const fsdp::ActivationPlan& activations, bool gradients_come,
+                  double card_gib) {
+  const bool known = activations.unknown.empty(), asks_what_fits = card_gib > 0;
+  Rows rows{{"strategy", "ranks", "parameters", "gradients", "optimizer", "unit buffers", "copies", "activations",
+             known ? "peak" : "sum", "host", "sent a step"}};
+  if (asks_what_fits) rows[0].insert(rows[0].end(), {known ? "left" : "for activations", "fits"});
   for (const Planned& planned : plans) {
     const fsdp::MemoryPlan& m = planned.memory;
+    const std::int64_t on_top = gradients_come ? activations.beside_gradients(m.gradients) : activations.peak;
     rows.push_back({fsdp::name_of(planned.strategy), fmt::format("{} x {}", planned.mesh.replicate, planned.mesh.shard),
                     gib(m.masters + m.compute_shards), gib(m.gradients), gib(m.optimizer_states), gib(m.unit_buffers),
-                    gib(m.fixed()), gib(m.host), gib(planned.traffic.total())});
+                    gib(m.copies), known ? gib(on_top) : "?", gib(m.fixed() + on_top), gib(m.host + activations.host),
+                    gib(planned.traffic.total())});
     if (!asks_what_fits) continue;
-    const bool fits = m.left_for_activations() > 0;
-    rows.back().insert(rows.back().end(), {fits ? gib(m.left_for_activations()) : "-", fits ? "yes" : "no"});
+    const std::int64_t left = m.left_for_activations() - on_top;
+    rows.back().insert(rows.back().end(), {left > 0 ? gib(left) : "-", left > 0 ? "yes" : "no"});
   }
   return table_text(rows);
 }
 
-std::string json_of(Planner& planner, const std::vector<Planned>& plans) {
+nlohmann::ordered_json json_of(const fsdp::ActivationPlan& activations) {
+  if (!activations.unknown.empty()) return {{"unknown", activations.unknown}};
+  return {{"kept", activations.kept}, {"peak", activations.peak}, {"host", activations.host}};
+}
+
+std::string json_of(Planner& planner, const std::vector<Planned>& plans, const fsdp::ActivationPlan& activations) {
   nlohmann::ordered_json json{{"parameters", planner.parameters()},
                               {"checkpoint_bytes", planner.checkpoint_bytes()},
                               {"micro_steps", planner.batches().micro_steps},
+                              {"activations", json_of(activations)},
                               {"strategies", nlohmann::ordered_json::array()}};
   for (const Planned& planned : plans) {
     const fsdp::MemoryPlan& m = planned.memory;
@@ -134,13 +157,33 @@ std::string json_of(Planner& planner, const std::vector<Planned>& plans) {
                                   {"gradients", m.gradients},
                                   {"optimizer_states", m.optimizer_states},
                                   {"unit_buffers", m.unit_buffers},
+                                  {"copies", m.copies},
                                   {"sum", m.fixed()},
-                                  {"host", m.host},
+                                  {"host", m.host + activations.host},
                                   {"gathered", planned.traffic.gathered},
                                   {"reduced", planned.traffic.reduced},
                                   {"replicated", planned.traffic.replicated}});
   }
   return json.dump(2);
+}
+
+void print(Planner& planner, const std::vector<Planned>& plans, const PlanOptions& options) {
+  const TrainOptions& train = options.train;
+  log::result(
+      "{}: {} parameters; {} ranks, micro-batches of {} a rank, {} micro-steps a step; --wrap {}, --param-dtype "
+      "{}, --offload {}, --optimizer {}",
+      train.model.name, planner.parameters(), options.ranks, planner.batches().rank_batch(),
+      planner.batches().micro_steps, train.sharding.wrap, train.sharding.param_dtype, train.sharding.offload,
+      train.optimizer.rule.name);
+  log::result("a checkpoint takes {} GiB", gib(planner.checkpoint_bytes()));
+  const fsdp::ActivationPlan activations = planner.activations();
+  if (activations.unknown.empty())
+    log::result("GiB of a rank (ranks: replicas x shards); of the activations {} wait for backward:",
+                gib(activations.kept));
+  else
+    log::result("GiB of a rank, without activations (ranks: replicas x shards), which are not known: {}",
+                activations.unknown);
+  log::print_result(table(plans, activations, planner.gradients_come(), options.card_gib));
 }
 
 ExitCode run(const std::vector<std::string>& arguments) {
@@ -159,19 +202,10 @@ ExitCode run(const std::vector<std::string>& arguments) {
                               fsdp::Strategy::hybrid_shard_zero2, fsdp::Strategy::no_shard})
     plans.push_back(planner.plan(strategy));
   if (options->json) {
-    log::print_result(json_of(planner, plans));
+    log::print_result(json_of(planner, plans, planner.activations()));
     return ExitCode::ok;
   }
-  const TrainOptions& train = options->train;
-  log::result(
-      "{}: {} parameters; {} ranks, micro-batches of {} a rank, {} micro-steps a step; --wrap {}, --param-dtype "
-      "{}, --offload {}, --optimizer {}",
-      train.model.name, planner.parameters(), options->ranks, planner.batches().rank_batch(),
-      planner.batches().micro_steps, train.sharding.wrap, train.sharding.param_dtype, train.sharding.offload,
-      train.optimizer.rule.name);
-  log::result("a checkpoint takes {} GiB", gib(planner.checkpoint_bytes()));
-  log::result("GiB of a rank, without activations (ranks: replicas x shards):");
-  log::print_result(table(plans, options->card_gib > 0));
+  print(planner, plans, *options);
   return ExitCode::ok;
 }
 

@@ -19,10 +19,10 @@ const Verb kVerb{
     .name = "plan",
     .synopsis = "shoal plan --model NAME --ranks N [--card-gib X] [options of shoal train]",
     .summary =
-        "Tells what a rank needs whatever the batch: parameters, gradients, optimizer states and the buffers of the "
-        "units in\nuse, by every strategy; what a step sends, and what a checkpoint takes. Nothing of it is "
-        "allocated, and no MPI is\nneeded. The options of shoal train (--wrap, --param-dtype, --offload, --optimizer, "
-        "--batch-size and the others) mean\nthe same here; shoal train --help lists them.",
+        "Tells what a rank needs: parameters, gradients, optimizer states, the buffers of the units in use and the "
+        "activations\nof a micro-batch, by every strategy; what a step sends, and what a checkpoint takes. Nothing of "
+        "it is allocated, and\nno MPI is needed. The options of shoal train (--wrap, --param-dtype, --offload, "
+        "--optimizer, --batch-size and the\nothers) mean the same here; shoal train --help lists them.",
     .example = "shoal plan --model llama-8b --ranks 16 --param-dtype bf16 --card-gib 80",
     .see = "docs/plan.md tells more."};
 

@@ -26,6 +26,7 @@
 #include "launch/job_watch.h"
 #include "launch/stop_signal.h"
 #include "optim/optimizer.h"
+#include "train/activations.h"
 #include "train/agreement.h"
 #include "train/device.h"
 #include "train/finish.h"
@@ -116,16 +117,29 @@ ExitCode train_and_save(const train::TrainParts& parts, const TrainOptions& opti
   return job.stopped(trainer.stopped_by());
 }
 
+// "9480.1 MiB, 5120.0 of them activations"
+std::string planned_sum(const fsdp::MemoryPlan& memory, const models::ModelEntry& entry, const TrainOptions& options,
+                        const train::BatchPlan& plan, at::Device device, const data::Dataset* data) {
+  const auto mebibytes = [](std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); };
+  const auto activations = train::plan_activations(entry, options, plan.rank_batch(), !device.is_cpu(), data);
+  const std::int64_t on_top =
+      train::gradients_come(plan, !device.is_cpu()) ? activations.beside_gradients(memory.gradients) : activations.peak;
+  if (activations.unknown.empty())
+    return fmt::format("{:.1f} MiB, {:.1f} of them activations", mebibytes(memory.fixed() + on_top), mebibytes(on_top));
+  return fmt::format("{:.1f} MiB without activations ({})", mebibytes(memory.fixed()), activations.unknown);
+}
+
 // Where it does not fit, the error says what was planned.
 ExitCode train_within_memory(const train::TrainParts& parts, const TrainOptions& options, const train::BatchPlan& plan,
-                             train::JobRun& job) {
+                             const models::ModelEntry& entry, train::JobRun& job) {
   const auto memory = fsdp::plan_of(parts.sharded, parts.optimizer.states(), train::device_memory(parts.device));
   if (!parts.device.is_cpu()) log::info("memory: {}", fsdp::text_of(memory));
   try {
     const ExitCode code = train_and_save(parts, options, plan, job);
     // Beside the peak, which was told last.
-    log::result("planned for that: {:.1f} MiB without activations{}", static_cast<double>(memory.fixed()) / (1 << 20),
-                parts.device.is_cpu() ? " and the program itself" : "");
+    if (parts.world.rank() == 0)
+      log::result("planned for that: {}{}", planned_sum(memory, entry, options, plan, parts.device, &parts.train_data),
+                  parts.device.is_cpu() ? ", and the program itself" : "");
     return code;
   } catch (const c10::OutOfMemoryError& error) {
     throw DeviceError("{}", fsdp::explain_out_of_memory(memory, error.what_without_backtrace()));
@@ -138,12 +152,13 @@ void announce_mesh(comm::DeviceMesh& mesh) {
 }
 
 // What a dry run says of memory.
-std::string planned_text(fsdp::FullyShardedModule& sharded, const TrainOptions& options, at::Device device) {
+std::string planned_text(fsdp::FullyShardedModule& sharded, const TrainOptions& options,
+                         const models::ModelEntry& entry, const train::BatchPlan& plan, at::Device device) {
   const auto states = optim::make_optimizer(options.optimizer.rule)->state_names().size();
   const auto memory = fsdp::plan_of(sharded, static_cast<int>(states), train::device_memory(device));
   const std::string parts = device.is_cpu() ? "" : ": " + fsdp::text_of(memory);
-  return fmt::format("memory of a rank without activations: {:.1f} MiB{}; shoal plan compares strategies",
-                     static_cast<double>(memory.fixed()) / (1 << 20), parts);
+  return fmt::format("memory of a rank: {}{}; shoal plan compares strategies",
+                     planned_sum(memory, entry, options, plan, device, nullptr), parts);
 }
 
 ExitCode build_and_train(const launch::Placement& placement, comm::ProcessGroup& world, const TrainOptions& options,
@@ -160,7 +175,7 @@ ExitCode build_and_train(const launch::Placement& placement, comm::ProcessGroup&
   const auto sharded = shard(built, *mesh, device, options, &trace);
   if (options.run.dry_run) {
     show_dry_run(options, *mesh, *sharded);
-    print_comment(planned_text(*sharded, options, device));
+    if (world.rank() == 0) print_comment(planned_text(*sharded, options, entry, plan, device));
   } else if (options.run.print_model) {
     log::print_result(sharded->print());
   }
@@ -186,7 +201,7 @@ ExitCode build_and_train(const launch::Placement& placement, comm::ProcessGroup&
   announce(parts, options, plan);
   if (options.run.dry_run) return ExitCode::ok;
   warm_up.finish();
-  return recording_failures([&] { return train_within_memory(parts, options, plan, job); });
+  return recording_failures([&] { return train_within_memory(parts, options, plan, entry, job); });
 }
 
 std::chrono::milliseconds hang_timeout(const TrainOptions& options) {

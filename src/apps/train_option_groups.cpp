@@ -5,6 +5,8 @@
 #include <sstream>
 #include <string_view>
 
+#include "apps/option_values.h"
+#include "apps/train_optimizer_options.h"
 #include "core/check.h"
 
 namespace shoal::apps {
@@ -12,22 +14,6 @@ namespace {
 
 namespace po = boost::program_options;
 using train::TrainOptions;
-
-// Through a string: a path's own operator>> would stop at a space.
-po::value_semantic* path_value(std::filesystem::path& into) {
-  return po::value<std::string>()->value_name("PATH")->notifier([&into](const std::string& text) { into = text; });
-}
-
-template <typename T>
-po::value_semantic* value(T& into, const char* name) {
-  return po::value<T>(&into)->value_name(name);
-}
-
-// Where 0 stands for "not given", it cannot be given.
-po::value_semantic* count_value(std::int64_t& into, const char* name, const char* option) {
-  return po::value<std::int64_t>(&into)->value_name(name)->notifier(
-      [option](std::int64_t n) { SHOAL_CHECK(n >= 1, OptionError, "--{} must be at least 1, not {}", option, n); });
-}
 
 // A depth, or the words of FSDP1.
 po::value_semantic* prefetch_value(train::ShardingOptions& into) {
@@ -54,23 +40,6 @@ po::value_semantic* ids_value(std::vector<std::int64_t>& into) {
                   "--special-tokens takes token ids with commas between them, not '{}'", text);
       into.push_back(id);
     }
-  });
-}
-
-double parse_beta(std::string_view text, const std::string& all) {
-  double number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  SHOAL_CHECK(error == std::errc() && end == text.data() + text.size(), OptionError,
-              "--betas takes two numbers with a comma between them, not '{}'", all);
-  return number;
-}
-
-po::value_semantic* betas_value(optim::OptimizerOptions& rule) {
-  return po::value<std::string>()->value_name("B1,B2")->notifier([&rule](const std::string& text) {
-    const std::string_view view(text);
-    const std::size_t comma = view.find(',');
-    rule.beta1 = parse_beta(view.substr(0, comma), text);
-    rule.beta2 = parse_beta(comma == view.npos ? std::string_view() : view.substr(comma + 1), text);
   });
 }
 
@@ -123,9 +92,10 @@ po::options_description model_options(TrainOptions& o) {
 
 po::options_description data_options(TrainOptions& o) {
   po::options_description d("Data");
-  d.add_options()                                                                                                 //
-      ("data", path_value(o.data.path), "the training data; what they are, the model says: docs/data.md")         //
-      ("test-data", path_value(o.data.test_path), "what is validated on (what lies beside --data, if anything)")  //
+  d.add_options()                                                                                          //
+      ("data", path_value(o.data.path), "the training data; what they are, the model says: docs/data.md")  //
+      ("test-data", path_value(o.data.test_path),
+       "what is validated on (what lies beside --data, if anything); none: nothing")  //
       ("sequence-length", count_value(o.data.sequence_length, "N", "sequence-length"),
        "tokens a sample (the longest that the model takes)")  //
       ("token-type", value(o.data.token_type, "T"),
@@ -186,28 +156,6 @@ po::options_description sharding_options(TrainOptions& o) {
        "compare the replicas' parameters: start, never, or every N steps as well (start)")  //
       ("print-model", po::bool_switch(&o.run.print_model),
        "show the modules and their units; without --data, that is all");
-  return d;
-}
-
-po::options_description optimizer_options(TrainOptions& o) {
-  po::options_description d("Optimizer");
-  d.add_options()                                                                        //
-      ("optimizer", value(o.optimizer.rule.name, "NAME"), "sgd, adam, adamw, adadelta")  //
-      ("lr", value(o.optimizer.learning_rate, "X"), "learning rate")                     //
-      ("momentum", value(o.optimizer.rule.momentum, "X"), "of sgd (0)")                  //
-      ("betas", betas_value(o.optimizer.rule), "of adam and adamw (0.9,0.999)")          //
-      ("eps", value(o.optimizer.rule.eps, "X"), "of adam and adamw (1e-08)")             //
-      ("weight-decay", value(o.optimizer.rule.weight_decay, "X"),
-       "decoupled for adamw, else added to the gradient (0)")  //
-      ("schedule", value(o.optimizer.schedule, "S"),
-       "constant, step:SIZE:GAMMA (times GAMMA after every SIZE epochs), cosine:MIN, linear:MIN (down to MIN times "
-       "--lr)")                                                                                         //
-      ("warmup", value(o.optimizer.warmup, "N"), "steps in which the learning rate rises to --lr (0)")  //
-      ("no-decay", value(o.optimizer.no_decay, "WHICH"),
-       "parameters without weight decay: auto (fewer than two dimensions: norms and biases), none, GLOB,... (auto)")  //
-      ("param-group", po::value(&o.optimizer.param_groups)->value_name("G")->composing(),
-       "GLOB:lr-scale=X,weight-decay=X for parameters of these names; may be given several times")  //
-      ("clip-grad-norm", value(o.optimizer.clip_grad_norm, "X"), "largest 2-norm of the whole gradient (0: any)");
   return d;
 }
 
@@ -292,8 +240,8 @@ po::options_description run_options(TrainOptions& o) {
 }  // namespace
 
 OptionGroups option_groups(TrainOptions& o) {
-  return {config_options(),     model_options(o),      data_options(o), batch_options(o), sharding_options(o),
-          optimizer_options(o), checkpoint_options(o), job_options(o),  run_options(o)};
+  return {config_options(),     model_options(o),      data_options(o),       batch_options(o), sharding_options(o),
+          optimizer_options(o), loss_scale_options(o), checkpoint_options(o), job_options(o),   run_options(o)};
 }
 
 }  // namespace shoal::apps

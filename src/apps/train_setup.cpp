@@ -16,6 +16,7 @@
 #include "launch/slurm_environment.h"
 #include "optim/parameter_groups.h"
 #include "train/agreement.h"
+#include "train/data_request.h"
 #include "train/device.h"
 #include "train/random_seed.h"
 #include "train/staging.h"
@@ -49,32 +50,6 @@ void make_deterministic() {
 // Small pictures go by the thousand; sequences as many as a micro-step trains.
 std::int64_t default_test_batch(const train::BatchPlan& plan, const models::ModelEntry& entry) {
   return entry.shape.max_positions > 0 ? plan.micro_batch() : 1000;
-}
-
-constexpr std::int64_t kDefaultLongest = 2048;
-
-// How long a sample is where the model takes sequences; 0 where it does not.
-std::int64_t sequence_length(const train::DataOptions& options, const models::ModelOptions& shape) {
-  SHOAL_CHECK(shape.max_positions > 0 || options.sequence_length == 0, OptionError,
-              "--sequence-length: the model takes no sequences");
-  SHOAL_CHECK(options.sequence_length <= shape.max_positions, OptionError,
-              "--sequence-length {} is longer than the {} positions of the model: give less, or --max-positions",
-              options.sequence_length, shape.max_positions);
-  return options.sequence_length > 0 ? options.sequence_length : std::min(shape.max_positions, kDefaultLongest);
-}
-
-data::DataRequest request_of(const TrainOptions& options) {
-  const models::ModelOptions& shape = options.model.shape;
-  return {.path = options.data.path,
-          .test_path = options.data.test_path,
-          .sequence_length = sequence_length(options.data, shape),
-          .vocab_size = shape.vocab_size,
-          .token_type = options.data.token_type,
-          .tokenizer = options.data.tokenizer,
-          .mask_token = options.data.mask_token,
-          .mask_probability = options.data.mask_probability,
-          .special_tokens = options.data.special_tokens,
-          .seed = static_cast<std::uint64_t>(options.run.seed)};
 }
 
 }  // namespace
@@ -130,7 +105,7 @@ train::WarmUpPlan warm_up_plan(const TrainOptions& options) {
   plan.heads = shape.heads;
   plan.kv_heads = shape.kv_heads > 0 ? shape.kv_heads : shape.heads;
   plan.head_size = shape.hidden_size / shape.heads;
-  const std::int64_t longest = options.data.sequence_length > 0 ? options.data.sequence_length : kDefaultLongest;
+  const std::int64_t longest = options.data.sequence_length > 0 ? options.data.sequence_length : train::kDefaultLongest;
   plan.sequence_length = std::min(shape.max_positions, longest);  // what is wrong with it, is said when data are opened
   return plan;
 }
@@ -196,8 +171,9 @@ std::unique_ptr<fsdp::FullyShardedModule> shard(const BuiltModel& built, comm::D
 std::unique_ptr<data::Dataset> open_data(comm::ProcessGroup& world, const models::ModelEntry& entry,
                                          const TrainOptions& options, data::Split split) {
   std::unique_ptr<data::Dataset> dataset;
+  if (split == data::Split::test && !train::validates(options)) return dataset;
   const auto all = train::run_everywhere(world, [&]() -> std::string {
-    dataset = entry.open_data(request_of(options), split);
+    dataset = entry.open_data(train::data_request(options), split);
     return dataset ? fmt::format("{} {}", dataset->size(), dataset->fingerprint()) : "";
   });
   const bool test = split == data::Split::test && !options.data.test_path.empty();
@@ -245,7 +221,7 @@ train::RateFacts rate_facts(const TrainOptions& options, std::int64_t parameters
   constexpr double kTera = 1e12;
   const models::ModelOptions& shape = options.model.shape;
   train::RateFacts facts;
-  if (shape.max_positions > 0) facts.tokens_a_sample = sequence_length(options.data, shape);
+  if (shape.max_positions > 0) facts.tokens_a_sample = train::sequence_length(options);
   facts.flops_a_sample = train::flops_a_sample(shape, parameters, facts.tokens_a_sample);
   const bool sixteen_bits = options.sharding.param_dtype == "bf16" || options.sharding.param_dtype == "fp16";
   facts.peak_flops = options.run.peak_tflops > 0 ? kTera * options.run.peak_tflops

@@ -4,33 +4,42 @@
 namespace shoal::configs {
 namespace {
 
-// The scale is torch's: from 2^16, halved at each overflow, doubled after 2000 steps without.
-void translate_loss_scale(Section& fp16) {
+// What the block does not name is DeepSpeed's default; "auto" leaves it to the command line.
+void set_or_default(Section& fp16, const char* key, const char* option, double fallback) {
+  const auto given = fp16.number(key);
+  if (given || !fp16.has(key)) fp16.set_number(key, option, given.value_or(fallback));
+}
+
+void translate_loss_scale(Section& fp16, bool enabled) {
   const double fixed = fp16.number("loss_scale").value_or(0);
-  SHOAL_CHECK(fixed == 0, OptionError,
-              "{} is {}, which cannot be honoured: the scale follows the overflows; it must be 0",
-              fp16.name("loss_scale"), fixed);
-  const auto differs = [&](const char* key, std::int64_t ours) {
-    if (const auto value = fp16.whole(key); value && *value != ours)
-      fp16.remark(fmt::format("{} is {} here, not {}", fp16.path(key), ours, *value));
-  };
-  differs("initial_scale_power", 16);
-  differs("loss_scale_window", 2000);
-  differs("hysteresis", 1);
-  if (fp16.number("min_loss_scale").value_or(1) != 1) fp16.leave_out({"min_loss_scale"});
-  fp16.pass_over({"consecutive_hysteresis", "auto_cast", "fused_mode"});
+  if (!enabled) {
+    fp16.pass_over(
+        {"initial_scale_power", "loss_scale_window", "hysteresis", "consecutive_hysteresis", "min_loss_scale"});
+  } else if (fixed != 0) {
+    fp16.set_number("loss_scale", "loss-scale", fixed);
+    fp16.pass_over(
+        {"initial_scale_power", "loss_scale_window", "hysteresis", "consecutive_hysteresis", "min_loss_scale"});
+  } else {
+    constexpr double kPower = 16, kWindow = 1000, kHysteresis = 2, kLeast = 1;
+    set_or_default(fp16, "initial_scale_power", "initial-scale-power", kPower);
+    set_or_default(fp16, "loss_scale_window", "loss-scale-window", kWindow);
+    set_or_default(fp16, "hysteresis", "hysteresis", kHysteresis);
+    set_or_default(fp16, "min_loss_scale", "min-loss-scale", kLeast);
+    if (fp16.is_on("consecutive_hysteresis")) fp16.set("consecutive_hysteresis", "consecutive-hysteresis");
+  }
+  fp16.pass_over({"auto_cast", "fused_mode"});
 }
 
 bool translate_type(Section& root, const std::string& key, const std::string& dtype) {
   auto block = root.section(key);
   if (!block) return false;
   const bool enabled = block->is_on("enabled");
-  if (dtype == "fp16") translate_loss_scale(*block);
+  if (enabled) block->set("enabled", "param-dtype", dtype);
+  if (dtype == "fp16") translate_loss_scale(*block, enabled);
   block->refuse({"fp16_master_weights_and_grads", "bf16_master_weights_and_grads", "bf16_optimizer_states"},
                 "masters, gradients' sums and states are fp32");
   block->pass_over({"immediate_grad_update", "check_grad_overflow", "check_overflow", "auto_cast"});
   block->finish();
-  if (enabled) block->set("enabled", "param-dtype", dtype);
   return enabled;
 }
 

@@ -29,7 +29,8 @@ void CopyMark::wait_where_made() {
 }
 
 CopyStream::CopyStream(at::Device device) : device_(device) {
-  if (!device_.is_cpu()) stream_ = c10::impl::VirtualGuardImpl(device_.type()).getNewStream(device_);
+  if (!device_.is_cpu() && !device_.is_meta())
+    stream_ = c10::impl::VirtualGuardImpl(device_.type()).getNewStream(device_);
 }
 
 void CopyStream::copy(const at::Tensor& to, const at::Tensor& from) {

@@ -36,10 +36,9 @@ std::string unavailable(const std::string& unit) {
 
 FlatParameter::FlatParameter(torch_internals::StorageOwner& owner, Unit& unit, std::vector<ModuleParameter> parameters,
                              const FlatContext& context)
-    : StorageUser(owner, layout_of(parameters, context.mesh).padded_numel(),
+    : UnitStorage(owner, unit, layout_of(parameters, context.mesh).padded_numel(),
                   flat_dtypes(parameters.at(0).tensor.scalar_type(), context.options).params,
                   context.initial_values.device(), unavailable(unit.name())),
-      unit_(&unit),
       parameters_(std::move(parameters)),
       mesh_(&context.mesh),
       pool_(&context.buffers.parameters(unit)),
@@ -194,7 +193,7 @@ StateDict FlatParameter::state_dict(const std::string& prefix, const at::Tensor&
   StateDict state;
   const RegionMemory elements(values, memory, state);
   const std::string rule =
-      fmt::format("{}:{}{}", unit_->name(), name_of(dtype_of(dtypes_.module)), trained() ? "" : ":frozen");
+      fmt::format("{}:{}{}", unit().name(), name_of(dtype_of(dtypes_.module)), trained() ? "" : ":frozen");
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const TensorSlice slice = layout_.slice(i, mesh_->shard().rank());
     ShardedTensor tensor;

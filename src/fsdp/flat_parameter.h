@@ -21,6 +21,7 @@
 #include "fsdp/unit_buffers.h"
 #include "fsdp/unit_plan.h"
 #include "fsdp/unit_sizes.h"
+#include "fsdp/unit_storage.h"
 #include "shard/shard_layout.h"
 #include "shard/state_dict.h"
 
@@ -37,7 +38,7 @@ struct FlatContext {
   const InitialValues& initial_values;
 };
 
-class FlatParameter final : public torch_internals::StorageUser {
+class FlatParameter final : public UnitStorage {
  public:
   // All of `parameters` have one dtype. `unit` and what `context` refers to, but for the initial values, outlive this.
   // Takes over their values, unrounded, and makes them tensors of the policy's type; one of them at a time is whole.
@@ -46,7 +47,6 @@ class FlatParameter final : public torch_internals::StorageUser {
                 const FlatContext& context);
   ~FlatParameter() override;
 
-  Unit& unit() const { return *unit_; }
   bool trained() const { return gradients_ != nullptr; }
   const ShardLayout& layout() const { return layout_; }
   const FlatDtypes& dtypes() const { return dtypes_; }  // as asked for
@@ -104,7 +104,6 @@ class FlatParameter final : public torch_internals::StorageUser {
   void make_shards();
   void take_over(std::size_t index, const InitialValues& initial_values);
 
-  Unit* unit_;
   std::vector<ModuleParameter> parameters_;
   comm::DeviceMesh* mesh_;
   BufferPool *pool_, *device_pool_;  // of unsharded_ and of regather_shard_

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "fsdp/buffer_plan.h"
+#include "fsdp/offload_in_flight.h"
 #include "fsdp/runtime.h"
 
 namespace shoal::fsdp {
@@ -15,18 +16,21 @@ constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
 
 double gib(std::int64_t bytes) { return static_cast<double>(bytes) / kGiB; }
 
+constexpr const char* kCopies = "copies under way";
+
 struct Part {
   const char* name;
   std::int64_t bytes;
 };
 
 // In the order in which a run gets them.
-std::array<Part, 5> parts_of(const MemoryPlan& plan) {
+std::array<Part, 6> parts_of(const MemoryPlan& plan) {
   return {{{"masters", plan.masters},
            {"compute shards", plan.compute_shards},
            {"unit buffers", plan.unit_buffers},
            {"optimizer states", plan.optimizer_states},
-           {"gradients", plan.gradients}}};
+           {"gradients", plan.gradients},
+           {kCopies, plan.copies}}};
 }
 
 // The first part with which the device is full; null where all of them fit.
@@ -101,6 +105,9 @@ MemoryPlan plan_of(const std::vector<UnitSizes>& units, const MeshShape& mesh, c
                   .recomputes_all = options.activation_checkpoint == "full",
                   .activation_offload = options.activation_offload};
   plan.unit_buffers = plan_buffers(units, options).bytes();
+  const OffloadInFlight in_flight = offload_in_flight(units, mesh, options);
+  plan.copies = in_flight.device;
+  plan.host = in_flight.host;
   for (const UnitSizes& unit : units)
     for (const FlatSizes& flat : unit.flats) {
       add_shards_of(flat, optimizer_states, plan);
@@ -116,7 +123,8 @@ MemoryPlan plan_of(FullyShardedModule& module, int optimizer_states, std::int64_
 
 std::string text_of(const MemoryPlan& plan) {
   std::vector<std::string> texts;
-  for (const Part& part : parts_of(plan)) texts.push_back(fmt::format("{} {:.1f}", part.name, gib(part.bytes)));
+  for (const Part& part : parts_of(plan))
+    if (part.bytes > 0 || part.name != kCopies) texts.push_back(fmt::format("{} {:.1f}", part.name, gib(part.bytes)));
   const std::string rest = plan.left_for_activations() >= 0
                                ? fmt::format("left for activations {:.1f}", gib(plan.left_for_activations()))
                                : fmt::format("missing {:.1f}", gib(-plan.left_for_activations()));

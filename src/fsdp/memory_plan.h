@@ -11,14 +11,15 @@
 namespace shoal::fsdp {
 
 // Bytes. What the options keep on the host is in `host` and in none of the parts. Not all of it is there at a time on a
-// GPU: gradients come as activations go (see UnitBuffers::device()), so a step of one micro-step peaks near fixed().
+// GPU: gradients come as activations go (see UnitBuffers::device()).
 struct MemoryPlan {
   std::int64_t masters = 0;           // this rank's shard of the parameters, fp32 at least
   std::int64_t gradients = 0;         // its gradient
   std::int64_t optimizer_states = 0;  // and what the optimizer keeps for it
   std::int64_t compute_shards = 0;    // the shard as it is gathered, where that is another tensor than the master
   std::int64_t unit_buffers = 0;      // whole parameters and gradients of the units in use at a time
-  std::int64_t host = 0;
+  std::int64_t copies = 0;            // --offload: gradients on their way to the host
+  std::int64_t host = 0;              // with results on their way back
   std::int64_t device_total = 0;
 
   // What decides which option would help.
@@ -27,8 +28,8 @@ struct MemoryPlan {
   bool recomputes_all = false;  // --activation-checkpoint full
   bool activation_offload = false;
 
-  // Without activations.
-  std::int64_t fixed() const { return masters + gradients + optimizer_states + compute_shards + unit_buffers; }
+  // Without activations: those are ActivationPlan's, and come on top.
+  std::int64_t fixed() const { return masters + gradients + optimizer_states + compute_shards + unit_buffers + copies; }
   std::int64_t left_for_activations() const { return device_total - fixed(); }  // negative: the rest does not fit
 };
 

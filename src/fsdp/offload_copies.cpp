@@ -13,9 +13,6 @@
 namespace shoal::fsdp {
 namespace {
 
-// Shards of gradients on the device that wait for their copy: the copy of one, while the next is being summed.
-constexpr std::size_t kCopiesInFlight = 2;
-
 c10::Stream new_stream(at::Device device, bool urgent = false) {
   return c10::impl::VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device, urgent);
 }

@@ -6,6 +6,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstddef>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -17,6 +18,9 @@
 namespace shoal::fsdp {
 
 class UnitTrace;
+
+// Shards of gradients on the device that wait for their copy: the copy of one, while the next is being summed.
+inline constexpr std::size_t kCopiesInFlight = 2;
 
 class OffloadCopies {
  public:

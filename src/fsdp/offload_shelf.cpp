@@ -9,6 +9,7 @@
 #include "core/check.h"
 #include "core/logging.h"
 #include "fsdp/torch_internals.h"
+#include "fsdp/torch_internals_meta.h"
 
 namespace shoal::fsdp {
 namespace {
@@ -100,7 +101,7 @@ class OffloadShelf::Ticket final : public torch_internals::SavedTensor {
 OffloadShelf::OffloadShelf(at::Device device, std::int64_t most_bytes_a_group)
     : device_(device),
       most_bytes_a_group_(most_bytes_a_group),
-      host_(at::kCPU, !device.is_cpu()),
+      host_(device.is_meta() ? device : at::Device(at::kCPU), !device.is_cpu() && !device.is_meta()),
       copies_(device),
       open_(std::make_shared<Group>()) {}
 
@@ -127,7 +128,10 @@ std::shared_ptr<OffloadShelf::Memory> OffloadShelf::store(const at::Tensor& tens
                                                 .version = torch_internals::VersionWatch(tensor),
                                                 .device = bytes_of(tensor)});
   const std::int64_t bytes = memory->device.numel();
-  memory->host = host_.acquire(bytes, at::kByte);
+  {
+    const torch_internals::UncountedScope not_the_device;
+    memory->host = host_.acquire(bytes, at::kByte);
+  }
   copies_.copy(memory->host, memory->device);
   by_storage_.insert_or_assign(memory->storage, memory);
   open_->bytes += bytes;

@@ -12,9 +12,7 @@
 namespace shoal::fsdp {
 namespace {
 
-const Unit* unit_of(const torch_internals::StorageUser* user) {
-  return &static_cast<const FlatParameter*>(user)->unit();
-}
+const Unit* unit_of(const torch_internals::StorageUser* user) { return &static_cast<const UnitStorage*>(user)->unit(); }
 
 }  // namespace
 

@@ -18,7 +18,7 @@ RandomState RandomState::current(at::Device device) {
     state.generators_.push_back({of, generator.get_state()});
   };
   add(at::kCPU);
-  if (!device.is_cpu()) add(device);
+  if (!device.is_cpu() && !device.is_meta()) add(device);
   return state;
 }
 

@@ -64,7 +64,7 @@ SavedOffload::SavedOffload(at::Device device, std::size_t least_bytes)
 // Units take turns as operators use their parameters; those of the root alone do not end a unit's turn.
 void SavedOffload::before_operator(std::span<torch_internals::StorageUser* const> users) {
   if (torch_internals::backward_pass() >= 0) return;
-  const Unit& unit = static_cast<const FlatParameter*>(users.back())->unit();
+  const Unit& unit = static_cast<const UnitStorage*>(users.back())->unit();
   if (std::exchange(unit_, &unit) != &unit) shelf_->next_group();
 }
 

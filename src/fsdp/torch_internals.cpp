@@ -143,7 +143,10 @@ StorageUser::StorageUser(StorageOwner& owner, std::int64_t numel, at::ScalarType
                          std::string unavailable)
     : owner_(&owner) {
   const std::size_t bytes = static_cast<std::size_t>(numel) * c10::elementSize(dtype);
-  c10::Storage storage(c10::Storage::use_byte_size_t(), bytes, tagged(nullptr, this, device), nullptr, false);
+  // set_() of the meta device sets the storage's size, which is this one, and asks whether it may.
+  c10::Allocator* const allocator = device.is_meta() ? c10::GetAllocator(at::kMeta) : nullptr;
+  c10::Storage storage(c10::Storage::use_byte_size_t(), bytes, tagged(nullptr, this, device), allocator,
+                       /*resizable=*/allocator != nullptr);
   storage.unsafeGetStorageImpl()->get_extra_meta().custom_data_ptr_error_msg_ = std::move(unavailable);
   flat_ = at::empty({0}, at::TensorOptions(device).dtype(dtype));
   flat_.set_(storage, 0, {numel}, {1});

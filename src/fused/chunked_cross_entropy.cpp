@@ -124,7 +124,7 @@ CrossEntropyResult chunked_cross_entropy(const CrossEntropyProblem& problem, std
     };
     const Chunk chunk{part(x),   part(targets), part(losses), part(result.x), logits.slice(0, 0, count - begin),
                       begin == 0};
-    run(chunk, weight, problem.ignored, result.weight, device);
+    if (device.has_memory()) run(chunk, weight, problem.ignored, result.weight, device);
   }
   result.loss = losses.sum(at::kDouble).to(at::kFloat);
   return result;

@@ -117,6 +117,10 @@ TORCH_LIBRARY_IMPL(shoal, CUDA, library) {
   library.impl("gelu_mlp", &gelu_mlp_cuda);
   library.impl("gelu_mlp_backward", &gelu_mlp_backward_cuda);
 }
+TORCH_LIBRARY_IMPL(shoal, Meta, library) {
+  library.impl("gelu_mlp", &gelu_mlp_cuda);
+  library.impl("gelu_mlp_backward", &gelu_mlp_backward_cuda);
+}
 TORCH_LIBRARY_IMPL(shoal, Autograd, library) { library.impl("gelu_mlp", &gelu_mlp_autograd); }
 
 at::Tensor reference::gelu_mlp(const at::Tensor& x, const MlpWeights& weights, const at::Tensor& residual) {

@@ -17,6 +17,7 @@ void add_aux(kernels::Matmul& product, const at::Tensor& aux) {
 
 at::Tensor gelu_of(const at::Tensor& inner, const DeviceScope& device) {
   at::Tensor activated = at::empty_like(inner);
+  if (!device.has_memory()) return activated;
   kernels::gelu(inner.const_data_ptr(), activated.mutable_data_ptr(), inner.numel(), dtype_of(inner), device.stream());
   return activated;
 }
@@ -37,13 +38,13 @@ Activation activate(const at::Tensor& x, const MlpWeights& weights, bool keep_in
     const at::Tensor inner = keep_inner ? at::empty_like(first) : at::Tensor();
     product.epilogue = keep_inner ? Epilogue::gelu_aux_bias : Epilogue::gelu_bias;
     if (keep_inner) add_aux(product, inner);
-    if (kernels::try_matmul(product, device.stream())) return {inner, first};
+    if (multiplied(product, device)) return {inner, first};
     product.epilogue = Epilogue::bias;
     product.aux = nullptr;
     product.aux_stride = 0;
   }
   const at::Tensor inner =
-      kernels::try_matmul(product, device.stream()) ? first : reference::linear(rows, weight, bias, {}, weights.layout);
+      multiplied(product, device) ? first : reference::linear(rows, weight, bias, {}, weights.layout);
   return {keep_inner ? inner : at::Tensor(), gelu_of(inner, device)};
 }
 
@@ -66,7 +67,7 @@ std::optional<Middle> middle_in_product(const at::Tensor& grad, const at::Tensor
   product.epilogue = sums ? Epilogue::dgelu_bias_grad : Epilogue::dgelu;
   add_aux(product, inner);
   if (sums) product.vector = bias.mutable_data_ptr();
-  if (!kernels::try_matmul(product, device.stream())) return std::nullopt;
+  if (!multiplied(product, device)) return std::nullopt;
   return Middle{gradient, wanted.bias && !sums ? sum_of_rows(gradient, device) : bias,
                 wanted.activated ? gelu_of(inner, device) : at::Tensor()};
 }
@@ -81,6 +82,7 @@ Middle middle_after_product(const at::Tensor& grad, const at::Tensor& inner, con
   if (wanted.bias) middle.bias = at::empty({width}, inner.options());
   const at::Tensor partials =
       at::empty({wanted.bias ? kernels::column_sum_partials(rows, width) : 0}, inner.options().dtype(at::kFloat));
+  if (!device.has_memory()) return middle;
   kernels::gelu_backward({.rows = rows,
                           .columns = width,
                           .dtype = dtype_of(inner),

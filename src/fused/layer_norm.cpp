@@ -136,6 +136,11 @@ TORCH_LIBRARY_IMPL(shoal, CUDA, library) {
   library.impl("add_layer_norm", &add_layer_norm_cuda);
   library.impl("layer_norm_backward", &layer_norm_backward_cuda);
 }
+TORCH_LIBRARY_IMPL(shoal, Meta, library) {
+  library.impl("layer_norm", &layer_norm_cuda);
+  library.impl("add_layer_norm", &add_layer_norm_cuda);
+  library.impl("layer_norm_backward", &layer_norm_backward_cuda);
+}
 
 }  // namespace
 

@@ -105,6 +105,10 @@ TORCH_LIBRARY_IMPL(shoal, CUDA, library) {
   library.impl("linear", &linear_cuda);
   library.impl("linear_backward", &linear_backward_cuda);
 }
+TORCH_LIBRARY_IMPL(shoal, Meta, library) {
+  library.impl("linear", &linear_cuda);
+  library.impl("linear_backward", &linear_backward_cuda);
+}
 TORCH_LIBRARY_IMPL(shoal, Autograd, library) { library.impl("linear", &linear_autograd); }
 
 at::Tensor reference::linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,

@@ -40,6 +40,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> loss_and_gradients(const at::Tens
 // In fp32, without waiting for the GPU; a product of LibTorch's would first round the factor to the gradient's type.
 at::Tensor scaled(const at::Tensor& gradient, const at::Tensor& factor, at::Tensor result) {
   const DeviceScope device(gradient);
+  if (!device.has_memory()) return result;
   kernels::scale(gradient.const_data_ptr(), dtype_of(gradient), factor.const_data_ptr<float>(),
                  result.mutable_data_ptr(), dtype_of(result), gradient.numel(), device.stream());
   return result;
@@ -90,6 +91,11 @@ TORCH_LIBRARY_FRAGMENT(shoal, library) {
 }
 
 TORCH_LIBRARY_IMPL(shoal, CUDA, library) {
+  library.impl("linear_cross_entropy", loss_alone);
+  library.impl("linear_cross_entropy_with_gradients", loss_and_gradients);
+  library.impl("linear_cross_entropy_weight_gradient", scaled_for);
+}
+TORCH_LIBRARY_IMPL(shoal, Meta, library) {
   library.impl("linear_cross_entropy", loss_alone);
   library.impl("linear_cross_entropy_with_gradients", loss_and_gradients);
   library.impl("linear_cross_entropy_weight_gradient", scaled_for);

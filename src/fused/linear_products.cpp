@@ -16,7 +16,7 @@ at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tenso
   kernels::Matmul product = forward_product(rows, matrix, layout, as_rows(y));
   if (bias.defined()) add_bias(product, vector);
   if (residual.defined()) add_residual(product, other_rows);
-  return kernels::try_matmul(product, device.stream()) ? y : reference::linear(x, weight, bias, residual, layout);
+  return multiplied(product, device) ? y : reference::linear(x, weight, bias, residual, layout);
 }
 
 LinearGradients linear_backward(const at::Tensor& grad, const at::Tensor& x, const at::Tensor& weight,

@@ -45,6 +45,7 @@ NormResult norm_forward_rows(const at::Tensor& x, const at::Tensor& y, const at:
                     .normed = contiguous_like(x),
                     .mean = centred ? empty_rows(x) : at::Tensor(),
                     .rstd = empty_rows(x)};
+  if (!device.has_memory()) return result;
   kernels::norm_forward(shape_of(x),
                         {.x = address(rows),
                          .y = address(added),
@@ -72,8 +73,11 @@ NormGradients norm_backward_rows(const at::Tensor& grad, const at::Tensor& grad_
   if (parameters_wanted) {
     result.weight = contiguous_like(weight);
     if (context.mean.defined()) result.bias = contiguous_like(weight);
-    partials = at::empty({kernels::norm_partials(shape)}, rows.options().dtype(at::kFloat));
+    // How many depends on the GPU; little beside the rows.
+    const std::int64_t count = device.has_memory() ? kernels::norm_partials(shape) : 0;
+    partials = at::empty({count}, rows.options().dtype(at::kFloat));
   }
+  if (!device.has_memory()) return result;
   kernels::norm_backward(shape,
                          {.grad = address(from_normed),
                           .grad_sum = address(from_sum),

@@ -6,12 +6,15 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "core/check.h"
 #include "core/parameter_owner.h"
 
 namespace shoal::fused {
 namespace {
+
+thread_local bool g_meta_is_gpu = false;
 
 bool has_kernel_type(const at::Tensor& x) {
   const at::ScalarType type = x.scalar_type();
@@ -20,7 +23,12 @@ bool has_kernel_type(const at::Tensor& x) {
 
 }  // namespace
 
-bool is_for_kernels(const at::Tensor& x) { return x.is_cuda() && has_kernel_type(x); }
+MetaIsGpu::MetaIsGpu(bool is_gpu) : outer_(std::exchange(g_meta_is_gpu, is_gpu)) {}
+MetaIsGpu::~MetaIsGpu() { g_meta_is_gpu = outer_; }
+
+bool is_for_kernels(const at::Tensor& x) {
+  return (x.is_cuda() || (x.is_meta() && g_meta_is_gpu)) && has_kernel_type(x);
+}
 
 bool are_like(const at::Tensor& x, std::initializer_list<at::Tensor> others) {
   return std::all_of(others.begin(), others.end(), [&](const at::Tensor& other) {
@@ -53,8 +61,10 @@ at::Tensor empty_gradient(const at::Tensor& parameter) {
       .make_tensor();
 }
 
-DeviceScope::DeviceScope(const at::Tensor& x)
-    : guard_(x.device()),
-      stream_(c10::impl::VirtualGuardImpl(x.device().type()).getStream(x.device()).native_handle()) {}
+DeviceScope::DeviceScope(const at::Tensor& x) : has_memory_(!x.is_meta()) {
+  if (!has_memory_) return;
+  guard_.reset_device(x.device());
+  stream_ = c10::impl::VirtualGuardImpl(x.device().type()).getStream(x.device()).native_handle();
+}
 
 }  // namespace shoal::fused

@@ -5,6 +5,7 @@
 //   shoal::x, Autograd     a torch::autograd::Function whose forward calls shoal::x again, below autograd
 //   shoal::x, CUDA         allocates results, calls src/kernels
 //   shoal::x_backward      the same for backward, called by the Function
+//   both, Meta             the functions for CUDA: on a tensor without memory they allocate, and call no kernel
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,6 +19,19 @@
 #include "shard/dtype.h"
 
 namespace shoal::fused {
+
+// While it lives, tensors of LibTorch's meta device stand for those of a GPU on this thread: for plans of what a model
+// will allocate there. Elsewhere they stand for the CPU's.
+class MetaIsGpu {
+ public:
+  explicit MetaIsGpu(bool is_gpu);
+  ~MetaIsGpu();
+  MetaIsGpu(const MetaIsGpu&) = delete;
+  MetaIsGpu& operator=(const MetaIsGpu&) = delete;
+
+ private:
+  bool outer_;
+};
 
 // On a GPU, in fp32, fp16 or bf16: what kernels are written for.
 bool is_for_kernels(const at::Tensor& x);
@@ -38,10 +52,12 @@ class DeviceScope {
  public:
   explicit DeviceScope(const at::Tensor& x);
   kernels::Stream stream() const { return stream_; }
+  bool has_memory() const { return has_memory_; }  // else only shapes are wanted, and no kernel may run
 
  private:
+  bool has_memory_;
   c10::OptionalDeviceGuard guard_;
-  kernels::Stream stream_;
+  kernels::Stream stream_ = nullptr;
 };
 
 // "shoal::x" as a callable of the C++ signature that its schema stands for; keep it in a function's static.

@@ -122,6 +122,11 @@ TORCH_LIBRARY_IMPL(shoal, CUDA, library) {
   library.impl("add_rms_norm", &add_rms_norm_cuda);
   library.impl("rms_norm_backward", &rms_norm_backward_cuda);
 }
+TORCH_LIBRARY_IMPL(shoal, Meta, library) {
+  library.impl("rms_norm", &rms_norm_cuda);
+  library.impl("add_rms_norm", &add_rms_norm_cuda);
+  library.impl("rms_norm_backward", &rms_norm_backward_cuda);
+}
 
 }  // namespace
 

@@ -64,6 +64,7 @@ Tensor rotate_cuda(const Tensor& x, const Tensor& cos, const Tensor& sin, bool b
   const DeviceScope device(x);
   const Tensor rows = has_row_stride(x) ? x : x.contiguous();
   const Tensor cosines = cos.contiguous(), sines = sin.contiguous(), out = at::empty(x.sizes(), x.options());
+  if (!device.has_memory()) return out;
   kernels::rotate({.x = rows.data_ptr(),
                    .cos = cosines.data_ptr(),
                    .sin = sines.data_ptr(),
@@ -80,6 +81,7 @@ Tensor rotate_cuda(const Tensor& x, const Tensor& cos, const Tensor& sin, bool b
 }
 
 TORCH_LIBRARY_IMPL(shoal, CUDA, library) { library.impl("rotate", &rotate_cuda); }
+TORCH_LIBRARY_IMPL(shoal, Meta, library) { library.impl("rotate", &rotate_cuda); }
 
 }  // namespace
 

@@ -69,9 +69,13 @@ void add_residual(kernels::Matmul& product, const at::Tensor& residual) {
   product.c_stride = stride_of(residual);
 }
 
+bool multiplied(const kernels::Matmul& product, const DeviceScope& device) {
+  return !device.has_memory() || kernels::try_matmul(product, device.stream());
+}
+
 void multiply_backward(const at::Tensor& grad, const at::Tensor& weight, WeightLayout layout, const at::Tensor& d,
                        const DeviceScope& device) {
-  if (kernels::try_matmul(backward_product(grad, weight, layout, d), device.stream())) return;
+  if (multiplied(backward_product(grad, weight, layout, d), device)) return;
   at::Tensor result = d;
   at::mm_out(result, grad, layout == WeightLayout::out_in ? weight : weight.t());
 }
@@ -80,6 +84,7 @@ at::Tensor sum_of_rows(const at::Tensor& rows, const DeviceScope& device) {
   const std::int64_t count = rows.size(0), width = rows.size(1);
   at::Tensor sums = at::empty({width}, rows.options());
   const at::Tensor partials = at::empty({kernels::column_sum_partials(count, width)}, rows.options().dtype(at::kFloat));
+  if (!device.has_memory()) return sums;
   kernels::column_sums({rows.const_data_ptr(), count, width, stride_of(rows), dtype_of(rows)}, sums.mutable_data_ptr(),
                        partials.mutable_data_ptr<float>(), device.stream());
   return sums;
@@ -102,10 +107,10 @@ ParameterGradients parameter_gradients(const at::Tensor& grad, const at::Tensor&
     const at::Tensor bias = at::empty({grad.size(1)}, grad.options());
     product.epilogue = out_in ? kernels::Epilogue::row_sums_of_a : kernels::Epilogue::column_sums_of_b;
     product.vector = bias.mutable_data_ptr();
-    if (kernels::try_matmul(product, device.stream())) return {of_weight, bias};
+    if (multiplied(product, device)) return {of_weight, bias};
     product.epilogue = kernels::Epilogue::none;
   }
-  if (!kernels::try_matmul(product, device.stream())) at::mm_out(of_weight, left.t(), right);
+  if (!multiplied(product, device)) at::mm_out(of_weight, left.t(), right);
   return {of_weight, with_bias ? sum_of_rows(grad, device) : at::Tensor()};
 }
 

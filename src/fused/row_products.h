@@ -22,6 +22,8 @@ kernels::Matmul backward_product(const at::Tensor& grad, const at::Tensor& weigh
 void add_bias(kernels::Matmul& product, const at::Tensor& bias);          // contiguous
 void add_residual(kernels::Matmul& product, const at::Tensor& residual);  // rows
 
+// Whether cuBLASLt has an algorithm for it; taken for granted where only shapes are wanted.
+bool multiplied(const kernels::Matmul& product, const DeviceScope& device);
 // d = grad W (in_out: grad W^T), in any case.
 void multiply_backward(const at::Tensor& grad, const at::Tensor& weight, WeightLayout layout, const at::Tensor& d,
                        const DeviceScope& device);

@@ -65,6 +65,7 @@ Tensor swiglu_cuda(const Tensor& gate, const Tensor& up) {
   SHOAL_ASSERT(takes(gate, up));
   const DeviceScope device(gate);
   const Tensor gates = gate.contiguous(), ups = up.contiguous(), out = at::empty(gate.sizes(), gate.options());
+  if (!device.has_memory()) return out;
   kernels::swiglu(shape_of(gate), gates.data_ptr(), ups.data_ptr(), out.data_ptr(), device.stream());
   return out;
 }
@@ -74,6 +75,7 @@ Gradients swiglu_backward_cuda(const Tensor& grad, const Tensor& gate, const Ten
   const DeviceScope device(gate);
   const Tensor grads = grad.contiguous(), gates = gate.contiguous(), ups = up.contiguous();
   const Tensor dgate = at::empty(gate.sizes(), gate.options()), dup = at::empty(gate.sizes(), gate.options());
+  if (!device.has_memory()) return {dgate, dup};
   kernels::swiglu_backward(shape_of(gate),
                            {.grad = grads.data_ptr(),
                             .gate = gates.data_ptr(),
@@ -85,6 +87,10 @@ Gradients swiglu_backward_cuda(const Tensor& grad, const Tensor& gate, const Ten
 }
 
 TORCH_LIBRARY_IMPL(shoal, CUDA, library) {
+  library.impl("swiglu", &swiglu_cuda);
+  library.impl("swiglu_backward", &swiglu_backward_cuda);
+}
+TORCH_LIBRARY_IMPL(shoal, Meta, library) {
   library.impl("swiglu", &swiglu_cuda);
   library.impl("swiglu_backward", &swiglu_backward_cuda);
 }

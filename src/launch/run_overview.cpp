@@ -28,13 +28,17 @@ RunDirectory find(const fs::path& path) {
       path.string());
 }
 
+// Nothing where there is no such file; why it cannot be read goes to `left_out`.
 template <typename Record>
-std::optional<Record> read(const fs::path& path, Record (*parse)(const std::string&, const std::string&)) {
+std::optional<Record> read(const fs::path& path, Record (*parse)(const std::string&, const std::string&),
+                           std::vector<std::string>& left_out) {
   if (!is_there(path)) return std::nullopt;
   try {
     return parse(read_text_file(path), path.string());
+  } catch (const NewerVersionError&) {
+    throw;
   } catch (const Error& error) {
-    log::warning("left out: {}", error.what());
+    left_out.emplace_back(error.what());
     return std::nullopt;
   }
 }
@@ -89,12 +93,17 @@ RunOverview look_at_run(const fs::path& path, const OverviewQuestion& question) 
   const RunDirectory directory = find(path);
   RunOverview run;
   run.directory = directory.path();
-  run.status = read(directory.status(), parse_status);
-  run.attempts = read_attempts(directory);
-  for (const int attempt : directory.attempts())
-    if (auto failure = read(directory.first_failure(attempt), parse_failure)) run.failures.push_back(*failure);
-  SHOAL_CHECK(run.status || !run.attempts.empty(), IoError, "{}: none of its records can be read",
-              directory.path().string());
+  std::vector<std::string> left_out;
+  run.status = read(directory.status(), parse_status, left_out);
+  for (const int attempt : directory.attempts()) {
+    if (auto record = read(directory.attempt(attempt), parse_attempt, left_out))
+      run.attempts.push_back(*std::move(record));
+    if (auto failure = read(directory.first_failure(attempt), parse_failure, left_out))
+      run.failures.push_back(*failure);
+  }
+  SHOAL_CHECK(run.status || !run.attempts.empty(), IoError, "{}: none of its records can be read ({})",
+              directory.path().string(), left_out.empty() ? "they are gone" : left_out.front());
+  for (const std::string& reason : left_out) log::warning("left out: {}", reason);
   judge(run, question);
   return run;
 }

@@ -29,6 +29,11 @@ RunState parse_state(const std::string& text, const std::string& where) {
 Json parse(const std::string& text, const std::string& where) {
   Json json = Json::parse(text, nullptr, false);
   SHOAL_CHECK(json.is_object(), IoError, "{} is no JSON object", where);
+  const auto version = json.find("version");
+  const bool newer = version != json.end() && version->is_number() && version->get<double>() > kRecordVersion;
+  SHOAL_CHECK(!newer, NewerVersionError,
+              "{} was written by a newer version of Shoal (record version {}, this program knows {}): use that version",
+              where, version->dump(), kRecordVersion);
   return json;
 }
 
@@ -77,10 +82,15 @@ RunState state_of_exit_code(int exit_code) {
 }
 
 std::string format(const AttemptRecord& record) {
-  Json json{{"attempt", record.attempt},     {"job", record.job},
-            {"chain", record.chain},         {"restart_count", record.restart_count},
-            {"host", record.host},           {"process", record.process},
-            {"ranks", record.ranks},         {"started", record.started},
+  Json json{{"version", kRecordVersion},
+            {"attempt", record.attempt},
+            {"job", record.job},
+            {"chain", record.chain},
+            {"restart_count", record.restart_count},
+            {"host", record.host},
+            {"process", record.process},
+            {"ranks", record.ranks},
+            {"started", record.started},
             {"state", text_of(record.state)}};
   put(json, "start_step", record.start_step);
   put(json, "end_step", record.end_step);
@@ -93,7 +103,8 @@ std::string format(const AttemptRecord& record) {
 }
 
 std::string format(const FailureRecord& record) {
-  return text_of(Json{{"attempt", record.attempt},
+  return text_of(Json{{"version", kRecordVersion},
+                      {"attempt", record.attempt},
                       {"rank", record.rank},
                       {"host", record.host},
                       {"gpu", record.gpu},
@@ -103,7 +114,8 @@ std::string format(const FailureRecord& record) {
 }
 
 std::string format(const RunStatus& status) {
-  Json json{{"attempt", status.attempt},
+  Json json{{"version", kRecordVersion},
+            {"attempt", status.attempt},
             {"job", status.job},
             {"state", text_of(status.state)},
             {"phase", status.phase},

@@ -1,5 +1,5 @@
 // The records of a run directory, as values. Times are UNIX times in seconds, by the clock of the host that wrote them.
-// Parsing throws IoError that names the file and what is wrong with it.
+// Parsing throws IoError that names the file and what is wrong with it; NewerVersionError where that is its age.
 #pragma once
 
 #include <cstdint>
@@ -8,9 +8,19 @@
 #include <string>
 #include <vector>
 
+#include "core/error.h"
 #include "launch/run_directory.h"
 
 namespace shoal::launch {
+
+// Stands in attempts and in status.json; another number where a reader of this one would misunderstand. Records without
+// one are of version 1.
+inline constexpr int kRecordVersion = 1;
+
+class NewerVersionError : public IoError {
+ public:
+  using IoError::IoError;
+};
 
 // How an attempt, or a run, ended. `running` is also what a killed attempt leaves behind.
 enum class RunState { running, finished, stopped, failed, superseded, no_progress };

@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "data/batch_shapes.h"
 #include "data/masked_dataset.h"
 #include "data/mnist_dataset.h"
 #include "data/token_dataset.h"
@@ -29,7 +30,8 @@ ModelEntry mnist_net() {
                        .epochs = 10,
                        .batch_size = 64},
           .make = [](const ModelOptions& options) { return make_mnist_net(options.seed); },
-          .open_data = open_mnist};
+          .open_data = open_mnist,
+          .batch_shapes = data::mnist_shapes};
 }
 
 ModelEntry two_stack_cnn() {
@@ -44,7 +46,8 @@ ModelEntry two_stack_cnn() {
                        .epochs = 5,
                        .batch_size = 50},
           .make = [](const ModelOptions& options) { return make_two_stack_cnn(options.seed); },
-          .open_data = open_mnist};
+          .open_data = open_mnist,
+          .batch_shapes = data::mnist_shapes};
 }
 
 // What differs between the entries of one family.
@@ -78,7 +81,8 @@ ModelEntry gpt2(const Size& size) {
           .shape = shape,
           .metric = Metric::perplexity,
           .make = make_gpt2,
-          .open_data = data::open_tokens};
+          .open_data = data::open_tokens,
+          .batch_shapes = data::token_shapes};
 }
 
 ModelEntry llama(const Size& size) {
@@ -91,7 +95,8 @@ ModelEntry llama(const Size& size) {
           .shape = shape,
           .metric = Metric::perplexity,
           .make = make_llama,
-          .open_data = data::open_tokens};
+          .open_data = data::open_tokens,
+          .batch_shapes = data::token_shapes};
 }
 
 ModelEntry bert(const Size& size) {
@@ -106,7 +111,8 @@ ModelEntry bert(const Size& size) {
           .shape = shape,
           .metric = Metric::perplexity,
           .make = make_bert,
-          .open_data = data::open_masked_tokens};
+          .open_data = data::open_masked_tokens,
+          .batch_shapes = data::masked_token_shapes};
 }
 
 // Learning rates: Brown et al. 2020, table 2.1, for models of these sizes.

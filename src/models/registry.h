@@ -37,6 +37,8 @@ struct ModelEntry {
   std::function<std::unique_ptr<Model>(const ModelOptions& options)> make;
   // Null where there are no data for `split`, which only Split::test may say.
   std::function<std::unique_ptr<data::Dataset>(const data::DataRequest& request, data::Split split)> open_data;
+  // A batch of `samples` samples without values (data/batch_shapes.h), for plans. Null: not known without data.
+  std::function<data::Batch(std::int64_t samples, const data::DataRequest& request)> batch_shapes = {};
 };
 
 // The built-in ones, and those that plug-ins and scripts have added.

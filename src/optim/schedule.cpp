@@ -74,12 +74,26 @@ void Schedule::parse_least(const std::string& rest) {
   least_ = *least;
 }
 
+void Schedule::warm_up_by(const std::string& type, double least) {
+  SHOAL_CHECK(type == "linear" || type == "log", OptionError, "--warmup-type takes linear or log, not '{}'", type);
+  SHOAL_CHECK(least >= 0 && least <= 1, OptionError,
+              "--warmup-min-ratio, the first rate as a part of --lr, must be a number from 0 to 1, not {}", least);
+  warms_up_by_log_ = type == "log";
+  warmup_least_ = least;
+}
+
+// The logarithm of a warm-up of one step has no slope.
+double Schedule::warmed_up(const ScheduleTime& at) const {
+  const auto done = static_cast<double>(at.step + 1), steps = static_cast<double>(at.warmup_steps);
+  const double part = warms_up_by_log_ && at.warmup_steps > 1 ? std::log(done) / std::log(steps) : done / steps;
+  return warmup_least_ > 0 ? warmup_least_ + (1 - warmup_least_) * part : part;
+}
+
 double Schedule::learning_rate(double base, const ScheduleTime& at) const {
   SHOAL_CHECK(at.warmup_steps <= at.total_steps, OptionError,
               "--warmup {} is longer than the run, which has {} steps: give a shorter one", at.warmup_steps,
               at.total_steps);
-  if (at.step < at.warmup_steps)
-    return base * (static_cast<double>(at.step + 1) / static_cast<double>(at.warmup_steps));
+  if (at.step < at.warmup_steps) return base * warmed_up(at);
   switch (kind_) {
     case Kind::constant: return base;
     case Kind::step: return decayed(base, gamma_, at.epoch / size_);

@@ -18,10 +18,9 @@ bool is_one_of(const std::string& name, const std::array<const char*, N>& names)
 
 // Shown with a value that says "not given", and that nobody can give.
 bool is_not_given(const std::string& name, const std::string& value) {
-  constexpr std::array kNone{"model-plugin", "model-script",   "init-from", "data",
-                             "test-data",    "special-tokens", "trace"};
+  constexpr std::array kNone{"model-plugin", "model-script", "init-from", "data", "special-tokens", "trace"};
   constexpr std::array kZero{"sequence-length", "shard-size"};
-  if (value.empty()) return true;
+  if (value.empty() || (name == "test-data" && value == "auto")) return true;
   return value == "none" ? is_one_of(name, kNone) : value == "0" && is_one_of(name, kZero);
 }
 

@@ -50,7 +50,8 @@ void check_optimizer(const OptimizerSettings& optimizer) {
               "--clip-grad-norm must be a number >= 0 (0: no clipping), not {}", optimizer.clip_grad_norm);
   check_at_least("--warmup", optimizer.warmup, 0);
   optim::make_optimizer(optimizer.rule);
-  optim::Schedule::parse(optimizer.schedule);
+  schedule_of(optimizer);
+  check(optimizer.loss_scale);
   optim::ParameterGroups::parse(optimizer.no_decay, optimizer.param_groups);
 }
 
@@ -160,6 +161,12 @@ fsdp::Offload parse_offload(const std::string& text) {
 
 }  // namespace
 
+optim::Schedule schedule_of(const OptimizerSettings& optimizer) {
+  optim::Schedule schedule = optim::Schedule::parse(optimizer.schedule);
+  schedule.warm_up_by(optimizer.warmup_type, optimizer.warmup_min_ratio);
+  return schedule;
+}
+
 TrainOptions defaults_for(const models::ModelEntry& model) {
   TrainOptions options;
   options.model.name = model.name;
@@ -230,6 +237,7 @@ void complete_and_check(TrainOptions& options) {
               "--tensorboard writes into the run directory: give a --run-dir");
 }
 
+bool validates(const TrainOptions& options) { return options.data.test_path != kNone; }
 bool writes_checkpoints(const TrainOptions& options) { return options.checkpoint.directory != kNone; }
 bool writes_output(const TrainOptions& options) { return options.checkpoint.output != kNone; }
 

@@ -11,8 +11,8 @@
 #include "checkpoint/match_rules.h"
 #include "fsdp/fully_shard.h"
 #include "models/registry.h"
-#include "optim/optimizer.h"
 #include "train/job_options.h"
+#include "train/optimizer_settings.h"
 
 namespace shoal::train {
 
@@ -70,16 +70,6 @@ struct ShardingOptions {
 
 // What fully_shard() makes of them.
 fsdp::FullyShardOptions fully_shard_options(const ShardingOptions& sharding, bool deterministic);
-
-struct OptimizerSettings {
-  optim::OptimizerOptions rule;
-  double learning_rate = 1e-3;
-  std::string schedule = "constant";
-  std::int64_t warmup = 0;                // steps
-  std::string no_decay = "auto";          // auto, none, GLOB,...
-  std::vector<std::string> param_groups;  // GLOB:KEY=VALUE,...
-  double clip_grad_norm = 0;              // 0: no clipping
-};
 
 struct CheckpointOptions {
   std::filesystem::path directory;  // "none": no checkpoints
@@ -140,6 +130,7 @@ void complete_and_check(TrainOptions& options);
 // Every option that has a say in the result or in where it goes, by its name on the command line.
 std::vector<std::pair<std::string, std::string>> resolved(const TrainOptions& options);
 
+bool validates(const TrainOptions& options);  // where there are test data
 bool writes_checkpoints(const TrainOptions& options);
 bool writes_output(const TrainOptions& options);
 

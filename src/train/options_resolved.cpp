@@ -30,7 +30,7 @@ NamedValues input_options(const TrainOptions& o) {
           {"init-from", path_or_none(o.model.init_from)},
           {"sync-module-states", on_or_off(o.model.rank0_reads)},
           {"data", o.data.path.string()},
-          {"test-data", path_or_none(o.data.test_path)},
+          {"test-data", o.data.test_path.empty() ? "auto" : o.data.test_path.string()},
           {"sequence-length", text(o.data.sequence_length)},
           {"token-type", o.data.token_type},
           {"tokenizer", o.data.tokenizer},
@@ -92,9 +92,21 @@ NamedValues course_options(const TrainOptions& o) {
           {"weight-decay", text(o.optimizer.rule.weight_decay)},
           {"schedule", o.optimizer.schedule},
           {"warmup", text(o.optimizer.warmup)},
+          {"warmup-type", o.optimizer.warmup_type},
+          {"warmup-min-ratio", text(o.optimizer.warmup_min_ratio)},
           {"no-decay", o.optimizer.no_decay},
           {"param-group", list_or_none(o.optimizer.param_groups)},
           {"clip-grad-norm", text(o.optimizer.clip_grad_norm)}};
+}
+
+NamedValues loss_scale_options(const TrainOptions& o) {
+  const LossScaleOptions& scale = o.optimizer.loss_scale;
+  return {{"loss-scale", text(scale.fixed)},
+          {"initial-scale-power", text(scale.initial_power)},
+          {"loss-scale-window", text(scale.window)},
+          {"hysteresis", text(scale.hysteresis)},
+          {"consecutive-hysteresis", on_or_off(scale.consecutive_hysteresis)},
+          {"min-loss-scale", text(scale.least)}};
 }
 
 NamedValues run_options(const TrainOptions& o) {
@@ -134,7 +146,8 @@ NamedValues run_options(const TrainOptions& o) {
 
 std::vector<std::pair<std::string, std::string>> resolved(const TrainOptions& options) {
   NamedValues all = input_options(options);
-  for (const NamedValues& more : {shape_options(options.model.shape), course_options(options), run_options(options)})
+  for (const NamedValues& more :
+       {shape_options(options.model.shape), course_options(options), loss_scale_options(options), run_options(options)})
     all.insert(all.end(), more.begin(), more.end());
   return all;
 }

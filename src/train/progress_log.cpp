@@ -62,8 +62,8 @@ std::optional<launch::StepMetrics> ProgressLog::step(const Progress& after, std:
   seconds_ += seconds, epoch_seconds_ += seconds;
   ++steps_, ++epoch_steps_;
   if (result.overflowed)
-    log::warning("step {}: the gradients overflowed in fp16; the step was left out and the loss scale halved",
-                 after.step);
+    log::warning("step {}: the gradients overflowed in fp16; the step was left out, and the loss scale is {:g} now",
+                 after.step, result.loss_scale);
   if (!tells(after.step)) return std::nullopt;
   const MemoryUse memory = memory_use(device);
   launch::StepMetrics metrics{.step = after.step,

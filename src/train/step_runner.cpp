@@ -58,7 +58,7 @@ std::int64_t tokens_a_sample(const data::Batch& batch) {
 
 StepRunner::StepRunner(TrainParts parts, BatchPlan plan, const StepOptions& options)
     : parts_(parts), plan_(plan), options_(options) {
-  if (options.scale_loss) scaler_ = std::make_unique<LossScaler>();
+  if (options.loss_scale) scaler_ = std::make_unique<LossScaler>(*options.loss_scale);
   parts_.sharded.set_requires_all_reduce(options.accumulate_mode == AccumulateMode::reduce);
 }
 
@@ -105,6 +105,7 @@ void StepRunner::take_step(StepResult& result, std::int64_t step, double lr, boo
   if (scaler_ && !scaler_->update(finite)) {
     parts_.sharded.zero_grad();
     result.overflowed = true;
+    result.loss_scale = scaler_->scale();
     return;
   }
   if (!finite)

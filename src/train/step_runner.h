@@ -25,7 +25,8 @@ struct StepResult {
   std::optional<double> grad_norm;  // before clipping; nothing where nobody asked for it
   double data_seconds = 0;          // in which the host waited for batches and brought them to the device
   Asks asked;                       // of any rank
-  bool overflowed = false;          // fp16 gradients: the step was left out, and the loss scale lowered
+  bool overflowed = false;          // fp16 gradients: the step was left out
+  double loss_scale = 1;            // of the next step
   double mean_loss() const { return loss_sum / static_cast<double>(count); }
 };
 
@@ -33,8 +34,8 @@ struct StepOptions {
   std::uint64_t seed = 1;
   double clip_grad_norm = 0;  // 0: none
   AccumulateMode accumulate_mode = AccumulateMode::defer;
-  bool scale_loss = false;              // for fp16
-  std::function<void()> before_update;  // called before parameters and moments change; may be empty
+  std::optional<LossScaleOptions> loss_scale;  // for fp16
+  std::function<void()> before_update;         // called before parameters and moments change; may be empty
 };
 
 class StepRunner {

@@ -17,10 +17,11 @@ namespace shoal::train {
 namespace {
 
 StepOptions step_options(const TrainOptions& options, std::function<void()> before_update) {
+  const bool fp16 = options.sharding.param_dtype == "fp16";
   return {.seed = static_cast<std::uint64_t>(options.run.seed),
           .clip_grad_norm = options.optimizer.clip_grad_norm,
           .accumulate_mode = parse_accumulate_mode(options.sharding.accumulate_mode),
-          .scale_loss = options.sharding.param_dtype == "fp16",
+          .loss_scale = fp16 ? std::optional(options.optimizer.loss_scale) : std::nullopt,
           .before_update = std::move(before_update)};
 }
 
@@ -33,7 +34,7 @@ Trainer::Trainer(const TrainParts& parts, const TrainOptions& options, const Bat
       plan_(plan),
       checkpointer_(checkpointer),
       hooks_(std::move(hooks)),
-      schedule_(optim::Schedule::parse(options.optimizer.schedule)),
+      schedule_(schedule_of(options.optimizer)),
       cadence_(Cadence::parse(options.checkpoint.every)),
       sampler_(parts.train_data.size(), static_cast<std::uint64_t>(options.run.seed), options.data.shuffle),
       total_steps_(total_steps(options, plan, parts.train_data.size())),

@@ -107,7 +107,9 @@ std::string format_training_state(const TrainOptions& options, const Progress& p
   state["optimizer_steps"] = progress.optimizer_steps;
   state["tokens"] = progress.tokens;
   if (progress.loss_scaler)
-    state["loss_scaler"] = {{"scale", progress.loss_scaler->scale}, {"good_steps", progress.loss_scaler->good_steps}};
+    state["loss_scaler"] = {{"scale", progress.loss_scaler->scale},
+                            {"good_steps", progress.loss_scaler->good_steps},
+                            {"tolerated", progress.loss_scaler->tolerated}};
   state["epoch"] = progress.position.epoch;
   state["samples_consumed"] = progress.position.consumed;
   state["shuffle"] = options.data.shuffle;
@@ -143,7 +145,8 @@ Progress parse_progress(const std::string& text, const std::string& where) {
   if (is_imported(text)) return progress;
   if (state.contains("loss_scaler"))
     progress.loss_scaler = {get<double>(state, "/loss_scaler/scale", where),
-                            get<std::int64_t>(state, "/loss_scaler/good_steps", where)};
+                            get<std::int64_t>(state, "/loss_scaler/good_steps", where),
+                            state["loss_scaler"].value("tolerated", std::int64_t{0})};
   progress.position = {get<std::int64_t>(state, "/epoch", where), get<std::int64_t>(state, "/samples_consumed", where)};
   progress.epoch_loss_sum = get<double>(state, "/epoch_loss/sum", where);
   progress.epoch_count = get<std::int64_t>(state, "/epoch_loss/count", where);

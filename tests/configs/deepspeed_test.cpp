@@ -43,16 +43,28 @@ TEST(DeepSpeed, Types) {
   EXPECT_EQ(ds(R"("bf16": {"enabled": "auto"})"), plain);
   EXPECT_EQ(ds(R"("fp16": {"enabled": true}, "bf16": {"enabled": true})"),
             "bf16.enabled contradicts fp16.enabled: the one means --param-dtype bf16, the other --param-dtype fp16");
-  EXPECT_EQ(ds(R"("fp16": {"enabled": true, "loss_scale": 128})"),
-            "fp16.loss_scale is 128, which cannot be honoured: the scale follows the overflows; it must be 0");
   EXPECT_EQ(ds(R"("bf16": {"enabled": true}, "communication_data_type": "bfp16")"),
             plain + " --param-dtype bf16 --reduce-dtype bf16");
   EXPECT_EQ(ds(R"("communication_data_type": "int8")"),
             "communication_data_type is 'int8', but must be fp32, fp16 or bf16");
   EXPECT_EQ(ds(R"("bf16": {"enabled": true, "bf16_optimizer_states": true})"),
             "bf16.bf16_optimizer_states cannot be honoured: masters, gradients' sums and states are fp32");
-  EXPECT_EQ(warning_of(deepspeed(R"({"fp16": {"enabled": true, "loss_scale_window": 500, "hysteresis": 1}})")),
-            "fp16.loss_scale_window is 2000 here, not 500");
+}
+
+TEST(DeepSpeed, LossScale) {
+  const auto fp16 = [](const std::string& keys) { return ds(R"("fp16": {"enabled": true)" + keys + "}").substr(38); };
+  ASSERT_EQ(ds(R"("fp16": {"enabled": true})").substr(0, 38), " --strategy no_shard --param-dtype fp1");
+  EXPECT_EQ(fp16(""), "6 --initial-scale-power 16 --loss-scale-window 1000 --hysteresis 2 --min-loss-scale 1");
+  EXPECT_EQ(fp16(R"(, "loss_scale": 128)"), "6 --loss-scale 128");
+  EXPECT_EQ(fp16(R"(, "loss_scale": 0, "initial_scale_power": 12, "loss_scale_window": 500, "hysteresis": 3,
+                      "consecutive_hysteresis": true, "min_loss_scale": 0.5)"),
+            "6 --initial-scale-power 12 --loss-scale-window 500 --hysteresis 3 --min-loss-scale 0.5 "
+            "--consecutive-hysteresis");
+  EXPECT_EQ(fp16(R"(, "initial_scale_power": "auto", "loss_scale_window": "auto")"),
+            "6 --hysteresis 2 --min-loss-scale 1");
+  EXPECT_EQ(ds(R"("fp16": {"enabled": false, "loss_scale_window": 500})"), " --strategy no_shard");
+  EXPECT_EQ(ds(R"("fp16": {"enabled": true, "hysteresis": "much"})"),
+            "fp16.hysteresis is \"much\", but must be a number");
 }
 
 TEST(DeepSpeed, Optimizers) {
@@ -83,14 +95,19 @@ TEST(DeepSpeed, Schedulers) {
     return meaning(deepspeed, R"({"scheduler": {"type": ")" + type + R"(", "params": {)" + params + "}}}").substr(20);
   };
   EXPECT_EQ(scheduler("WarmupLR", R"("warmup_max_lr": 0.01, "warmup_num_steps": 7)"),
+            " --lr 0.01 --warmup 7 --warmup-type log --schedule constant");
+  EXPECT_EQ(scheduler("WarmupLR", R"("warmup_max_lr": 0.01, "warmup_num_steps": 7, "warmup_type": "linear")"),
             " --lr 0.01 --warmup 7 --schedule constant");
+  EXPECT_EQ(scheduler("WarmupLR", R"("warmup_max_lr": 0.5, "warmup_min_lr": 0.125, "warmup_num_steps": 7)"),
+            " --lr 0.5 --warmup 7 --warmup-type log --warmup-min-ratio 0.25 --schedule constant");
   EXPECT_EQ(scheduler("WarmupDecayLR", R"("total_num_steps": 90)"),
-            " --max-steps 90 --lr 0.001 --warmup 1000 --schedule linear");
+            " --max-steps 90 --lr 0.001 --warmup 1000 --warmup-type log --schedule linear");
   EXPECT_EQ(
       scheduler("WarmupDecayLR", R"("total_num_steps": "auto", "warmup_max_lr": "auto", "warmup_num_steps": "auto")"),
       " --schedule linear");
-  EXPECT_EQ(scheduler("WarmupCosineLR", R"("total_num_steps": 90, "warmup_num_steps": 9, "cos_min_ratio": 0.1)"),
-            " --max-steps 90 --warmup 9 --schedule cosine:0.1");
+  EXPECT_EQ(scheduler("WarmupCosineLR", R"("total_num_steps": 90, "warmup_num_steps": 9, "cos_min_ratio": 0.1,
+                                            "warmup_min_ratio": 0.5)"),
+            " --max-steps 90 --warmup 9 --warmup-type log --warmup-min-ratio 0.5 --schedule cosine:0.1");
   EXPECT_EQ(ds(R"("scheduler": {"type": "WarmupDecayLR", "params": {}})"),
             "scheduler.params.total_num_steps is missing; \"auto\" leaves it to the command line");
   EXPECT_EQ(ds(R"("scheduler": {"type": "OneCycle", "params": {}})"),
@@ -104,8 +121,7 @@ TEST(DeepSpeed, Schedulers) {
             std::string::npos);
   EXPECT_EQ(
       warning_of(deepspeed(R"({"scheduler": {"type": "WarmupLR", "params": {"warmup_min_lr": 0.1}}})")),
-      "the learning rate warms up in a straight line, not by scheduler.params.warmup_type log; the warm-up begins "
-      "at --lr / --warmup, not at scheduler.params.warmup_min_lr");
+      "the warm-up does not begin at scheduler.params.warmup_min_lr, since the highest rate is not in this block");
 }
 
 TEST(DeepSpeed, Recomputation) {

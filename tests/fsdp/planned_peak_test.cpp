@@ -1,6 +1,5 @@
 // What a plan says beside what ranks on the CPU have, where activations are next to nothing: the sum is within 3 % of
-// the peak for each strategy and precision. With offload, device and host together, copies that are under way come on
-// top, which the plan leaves out. What a step sends is exact.
+// the peak for each strategy, precision and offload, there of device and host together. What a step sends is exact.
 #include <gtest/gtest.h>
 
 #include "fsdp/counting_group.h"
@@ -113,6 +112,7 @@ void expect_same_plan(const fsdp::MemoryPlan& a, const fsdp::MemoryPlan& b) {
   EXPECT_EQ(a.optimizer_states, b.optimizer_states);
   EXPECT_EQ(a.compute_shards, b.compute_shards);
   EXPECT_EQ(a.unit_buffers, b.unit_buffers);
+  EXPECT_EQ(a.copies, b.copies);
   EXPECT_EQ(a.host, b.host);
 }
 
@@ -135,7 +135,7 @@ TEST(PlannedPeak, IsThatOfARun) {
       const auto planned = static_cast<double>(m.planned.fixed() + m.planned.host);
       const double ratio = static_cast<double>(m.peak) / planned;
       EXPECT_GT(ratio, 0.97) << m.peak << " bytes measured, planned " << planned;
-      EXPECT_LT(ratio, wanted.offload == Offload::none ? 1.03 : 1.3) << m.peak << " bytes, planned " << planned;
+      EXPECT_LT(ratio, 1.03) << m.peak << " bytes, planned " << planned;
     }
   });
 }

@@ -44,6 +44,22 @@ AttemptRecord attempt(int number, RunState state = RunState::running) {
   return record;
 }
 
+// It may mean other things by the same words: nothing is told of it.
+TEST_F(Overview, OneOfANewerVersionIsRefused) {
+  write(attempt(1));
+  EXPECT_NE(read_text_file(run_.attempt(1)).find("\"version\": 1"), std::string::npos);
+  write_text_file(run_.attempt(2), R"({"version": 2, "attempt": 2})");
+  EXPECT_EQ(read_attempts(run_).size(), 1) << "which a job that starts goes on without";
+  try {
+    look(1000);
+    FAIL() << "no error";
+  } catch (const NewerVersionError& error) {
+    EXPECT_EQ(error.exit_code(), ExitCode::io);
+    EXPECT_NE(std::string(error.what()).find("000002.json was written by a newer version of Shoal"), std::string::npos)
+        << error.what();
+  }
+}
+
 TEST_F(Overview, ARunningOneHasARestToGo) {
   write(attempt(1));
   write(running(1));

@@ -63,6 +63,31 @@ TEST(Schedule, WarmUpEndsAtTheBaseRateAndTheScheduleTakesTheRest) {
   EXPECT_EQ(rate("cosine", 4, 5, 5), 0.25) << "all of the run may be warm-up";
 }
 
+double warm_rate(const char* type, double least, std::int64_t step, std::int64_t warmup) {
+  Schedule schedule = Schedule::parse("constant");
+  schedule.warm_up_by(type, least);
+  return schedule.learning_rate(0.25, {.step = step, .total_steps = 1000, .warmup_steps = warmup});
+}
+
+// DeepSpeed's WarmupLR: min + (max - min) * log(batch iteration + 1) / log(warmup_num_steps).
+TEST(Schedule, LogarithmicWarmUpIsDeepSpeeds) {
+  for (const std::int64_t warmup : {2, 10, 1000})
+    for (const double least : {0.0, 0.25})
+      for (const std::int64_t step : {0, 1, 5, 9, 10, 500, 999}) {
+        const double gamma =
+            step < warmup ? 1.0 / std::log(static_cast<double>(warmup)) * std::log(static_cast<double>(step) + 1) : 1.0;
+        const double least_rate = least * 0.25;
+        EXPECT_NEAR(warm_rate("log", least, step, warmup), least_rate + (0.25 - least_rate) * gamma, 1e-15)
+            << step << " of " << warmup;
+      }
+  EXPECT_EQ(warm_rate("log", 0, 0, 1), 0.25) << "a single step";
+}
+
+TEST(Schedule, WarmUpMayBeginAboveZero) {
+  EXPECT_DOUBLE_EQ(warm_rate("linear", 0.5, 0, 4), 0.25 * (0.5 + 0.5 / 4));
+  EXPECT_EQ(warm_rate("linear", 0.5, 3, 4), 0.25);
+}
+
 // A run that was prolonged past its length stays where it ended.
 TEST(Schedule, PastTheEndTheRateIsTheLast) {
   EXPECT_DOUBLE_EQ(rate("cosine:0.1", 1000, 100), 0.025);
@@ -85,6 +110,9 @@ TEST(Schedule, RejectsAWarmUpLongerThanTheRun) {
 }
 
 TEST(Schedule, RejectsWhatItDoesNotKnow) {
+  EXPECT_NE(complaint([] { warm_rate("sine", 0, 0, 1); }).find("--warmup-type"), std::string::npos);
+  for (const double least : {-0.1, 1.1, std::nan("")})
+    EXPECT_NE(complaint([&] { warm_rate("log", least, 0, 1); }).find("--warmup-min-ratio"), std::string::npos);
   for (const char* text : {"",           "sine",        "constant:1", "step",     "step:",      "step:1",
                            "step:0:0.7", "step:-1:0.7", "step:x:0.7", "step:1:",  "step:1:0",   "step:1:nan",
                            "step:1:-.5", "step:1:1:3",  "step:1.5:1", "cosine:",  "cosine:1.1", "cosine:-0.1",

@@ -158,6 +158,10 @@ def check_bad_input(work):
     (only_begun / "run/metrics.jsonl").unlink()
     refused("has no metrics.jsonl", 5, only_begun)
     refused("newer version", 5, make_run(work / "newer", 0, lines=['{"type": "start", "version": 99}']))
+    for name in ("attempts/000001.json", "status.json"):
+        newer = make_run(work / f"newer-{len(name)}", 0)
+        (newer / "run" / name).write_text(json.dumps({"version": 2, "mode": "of another time"}))
+        refused(f"{name} was written by a newer version of Shoal (record version 2, this program knows 1)", 5, newer)
     torn = make_run(work / "torn", 0)
     with (torn / "run/metrics.jsonl").open("a") as file:
         file.write('{"type": "st')
@@ -166,6 +170,7 @@ def check_bad_input(work):
     broken = make_run(work / "broken", 0)
     (broken / "run/attempts/000001.json").write_text("{")
     refused("none of its records can be read", 5, broken)
+    assert len(report(broken).stderr.splitlines()) == 1, report(broken)
     refused("cannot", 5, torn, "--output", work / "absent" / "x.html")
 
 

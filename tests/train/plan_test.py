@@ -32,8 +32,11 @@ def check_against_a_run(folder, strategy, *options):
     done = run(*launcher, 2, shoal, "train", "--model", "mnist-net", "--data", mnist, "--max-steps", 1, "--strategy", strategy,
                "--output", "none", "--checkpoint-dir", folder, *options)
     assert done.returncode == 0, done
-    told = re.search(r"planned for that: ([\d.]+) MiB", done.stdout)
-    assert told and told[1] == f"{mine['sum'] / 2**20:.1f}", (mine, done.stdout)
+    told = re.search(r"planned for that: ([\d.]+) MiB, ([\d.]+) of them activations", done.stdout)
+    activations = planned["activations"]
+    assert 0 < activations["kept"] <= activations["peak"], planned
+    assert told and told[1] == f"{(mine['sum'] + activations['peak']) / 2**20:.1f}", (mine, done.stdout)
+    assert told[2] == f"{activations['peak'] / 2**20:.1f}", (planned, done.stdout)
     size = re.search(r"a checkpoint takes ([\d.]+) MiB", done.stderr)
     assert size and size[1] == f"{planned['checkpoint_bytes'] / 2**20:.1f}", (planned, done.stderr)
     assert f"; {planned['parameters']} parameters;" in done.stderr, (planned, done.stderr)
@@ -61,7 +64,8 @@ def main():
                                                  ("no_shard", ["--optimizer", "sgd"])]):
             check_against_a_run(f"{work}/{i}", strategy, *options)
     check_large_model()
-    text = run(shoal, "plan", "--model", "gpt2-124m", "--ranks", 4, "--card-gib", "1")
+    text = run(shoal, "plan", "--model", "gpt2-124m", "--ranks", 4, "--sequence-length", 256, "--batch-size", 1, "--param-dtype", "bf16",
+               "--card-gib", "1.9")
     assert text.returncode == 0 and re.search(r"no_shard .* no\b", text.stdout), text
     assert re.search(r"full_shard .* yes\b", text.stdout), text
     refused("--ranks N is missing", 2, "--model", "gpt2-124m")

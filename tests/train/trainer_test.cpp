@@ -161,7 +161,7 @@ TEST(StepRunner, StepsThatOverflowAreLeftOut) {
   SmallJob job;
   job.options.sharding.param_dtype = "fp16";
   SmallRun run(world(), job);
-  StepRunner runner(run.parts(), run.plan(), {.scale_loss = true});
+  StepRunner runner(run.parts(), run.plan(), {.loss_scale = LossScaleOptions()});
   data::Sampler sampler(job.samples, 1, true);
   runner.loss_scaler()->restore({.scale = 0x1p24, .good_steps = 7});
   const Weights before = run.weights();

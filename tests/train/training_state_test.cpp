@@ -120,7 +120,7 @@ TEST(OptionChanges, RulesAndHash) {
     EXPECT_EQ(options_hash(now) == options_hash(before), changes[0].rule == ChangeRule::free) << changes[0].name;
   }
   EXPECT_EQ(refused, 13);
-  EXPECT_EQ(warned, 22);
+  EXPECT_EQ(warned, 30);
 }
 
 // What `shoal ckpt import` writes has no model, seed or data of its own.

@@ -1,0 +1,171 @@
+#include "fsdp/activation_plan.h"
+
+#include <ATen/ops/empty.h>
+#include <torch/nn/module.h>
+
+#include <algorithm>
+#include <deque>
+#include <memory>
+#include <set>
+#include <vector>
+
+#include "fsdp/mixed_precision.h"
+#include "fsdp/recompute.h"
+#include "fsdp/saved_offload.h"
+#include "fsdp/torch_internals_meta.h"
+#include "fsdp/unit.h"
+#include "fsdp/unit_plan.h"
+#include "fsdp/unit_storage.h"
+
+namespace shoal::fsdp {
+namespace {
+
+// LibTorch's allocator for GPUs gives out multiples of this.
+constexpr std::int64_t kGpuGranularity = 512;
+
+// A unit's parameters. Operators that may leave a gradient where it is sent from find a place there, as they do where
+// the engine shards: another plan counts that buffer.
+class SymbolicStorage final : public UnitStorage {
+ public:
+  using UnitStorage::UnitStorage;
+  void* gradient_place(std::int64_t begin, std::int64_t /*bytes*/) override {
+    return asked_.insert(begin).second ? this : nullptr;  // any address: nobody writes there
+  }
+
+ private:
+  std::set<std::int64_t> asked_;
+};
+
+// Its units have storages that are marked as those of a sharded module are, so that recomputation and offload follow
+// the same operators; gradients go as they come, into buffers that another plan counts.
+class SymbolicModule final : public torch_internals::StorageOwner {
+ public:
+  SymbolicModule(torch::nn::Module& module, const WrapPolicy& policy, const FullyShardOptions& options);
+
+  at::Tensor forward(const std::function<at::Tensor()>& loss);
+  std::int64_t host_bytes() const { return offload_ ? offload_->host_bytes() : 0; }
+  void before_operator(std::span<torch_internals::StorageUser* const> users) override;
+
+  // Called in backward for each unit whose gradients are complete, with how many elements they have.
+  std::function<void(std::int64_t)> completed;
+
+ private:
+  struct Waits {  // of a unit
+    std::int64_t elements = 0;
+    int gradients = 0;  // of parameters, that have not come yet
+  };
+  void gradient_arrived(const at::Tensor& parameter, Waits& waits);
+  void add_flat(Unit& unit, const std::vector<ModuleParameter>& members, const FullyShardOptions& options);
+
+  std::vector<std::unique_ptr<Unit>> units_;
+  std::vector<std::unique_ptr<SymbolicStorage>> storages_;
+  std::deque<Waits> waits_;  // hooks refer to them
+  std::vector<std::shared_ptr<void>> hooks_;
+  std::unique_ptr<Recompute> recompute_;
+  std::unique_ptr<SavedOffload> offload_;
+};
+
+SymbolicModule::SymbolicModule(torch::nn::Module& module, const WrapPolicy& policy, const FullyShardOptions& options)
+    : recompute_(make_recompute(options.activation_checkpoint, at::kMeta)),
+      offload_(make_saved_offload(options.activation_offload, at::kMeta)) {
+  if (recompute_ && offload_) recompute_->keep_inputs_by(*offload_);
+  const UnitPlan plan = plan_units(module, policy);
+  for (const UnitMembers& unit : plan.units) {
+    units_.push_back(std::make_unique<Unit>(unit.fqn, static_cast<int>(units_.size()), unit.recomputable));
+    waits_.push_back({});
+    for (const auto& members : flats_of(unit.parameters)) add_flat(*units_.back(), members, options);
+    if (recompute_) recompute_->add_unit(*units_.back());
+  }
+  for (const at::Tensor& buffer : module.buffers()) {
+    if (!buffer.defined() || buffer.is_meta()) continue;
+    const bool converted = buffer.is_floating_point() && options.mixed_precision.buffer_dtype;
+    const at::ScalarType type = converted ? *options.mixed_precision.buffer_dtype : buffer.scalar_type();
+    torch_internals::become(buffer, at::empty(buffer.sizes(), at::TensorOptions(at::kMeta).dtype(type)));
+  }
+}
+
+void SymbolicModule::add_flat(Unit& unit, const std::vector<ModuleParameter>& members,
+                              const FullyShardOptions& options) {
+  std::int64_t numel = 0;
+  for (const ModuleParameter& member : members) numel += member.tensor.numel();
+  const at::ScalarType type = flat_dtypes(members[0].tensor.scalar_type(), options).params;
+  storages_.push_back(std::make_unique<SymbolicStorage>(*this, unit, numel, type, at::kMeta, "a plan has no values"));
+  UnitStorage& storage = *storages_.back();
+  storage.lend_memory(&storage);  // any address: nobody reads there
+  std::int64_t begin = 0;
+  for (const ModuleParameter& member : members) {
+    const at::Tensor place = storage.flat().narrow(0, begin, member.tensor.numel()).view(member.tensor.sizes());
+    begin += member.tensor.numel();
+    torch_internals::become(member.tensor, place);
+    if (!member.tensor.requires_grad()) continue;
+    Waits& waits = waits_.back();
+    waits.elements += member.tensor.numel();
+    ++waits.gradients;
+    hooks_.push_back(torch_internals::on_gradient(
+        member.tensor, [this, parameter = member.tensor, &waits] { gradient_arrived(parameter, waits); }));
+  }
+}
+
+void SymbolicModule::gradient_arrived(const at::Tensor& parameter, Waits& waits) {
+  parameter.mutable_grad().reset();
+  if (--waits.gradients == 0 && completed) completed(waits.elements);
+}
+
+void SymbolicModule::before_operator(std::span<torch_internals::StorageUser* const> users) {
+  if (recompute_) recompute_->before_operator(users);
+  if (offload_) offload_->before_operator(users);
+}
+
+at::Tensor SymbolicModule::forward(const std::function<at::Tensor()>& loss) {
+  const RecomputeScope recompute(recompute_.get());
+  const OffloadScope offload(offload_.get(), recompute_.get());
+  return loss();
+}
+
+// LibTorch's messages go on with advice and, on further lines, with the place.
+std::string first_sentence_of(const std::exception& error) {
+  const std::string text = error.what(), line = text.substr(0, text.find('\n'));
+  return line.substr(0, line.find(". "));
+}
+
+}  // namespace
+
+std::int64_t ActivationPlan::beside_gradients(std::int64_t gradients) const {
+  if (stretches.empty() || stretches.back().elements == 0) return peak;
+  const auto all = static_cast<double>(stretches.back().elements);
+  std::int64_t most = 0;
+  for (const auto& [elements, at_most] : stretches) {
+    const auto missing =
+        static_cast<std::int64_t>((1 - static_cast<double>(elements) / all) * static_cast<double>(gradients));
+    most = std::max(most, at_most - missing);
+  }
+  return most;
+}
+
+ActivationPlan plan_activations(torch::nn::Module& module, const WrapPolicy& policy, const FullyShardOptions& options,
+                                bool on_gpu, const std::function<at::Tensor()>& loss) {
+  ActivationPlan plan;
+  try {
+    const torch_internals::MetaOperators operators(on_gpu);
+    SymbolicModule symbolic(module, policy, options);
+    torch_internals::MetaMemory memory(on_gpu ? kGpuGranularity : 1);
+    const torch_internals::InterceptScope intercept;
+    at::Tensor sum = symbolic.forward(loss);
+    plan.kept = memory.live();
+    std::int64_t elements = 0;
+    symbolic.completed = [&](std::int64_t more) {
+      plan.stretches.push_back({elements, memory.take_peak()});
+      elements += more;
+    };
+    sum.backward();
+    sum.reset();
+    plan.stretches.push_back({elements, memory.take_peak()});
+    plan.peak = memory.peak();
+    plan.host = symbolic.host_bytes();
+  } catch (const std::exception& error) {
+    plan = {.unknown = first_sentence_of(error)};
+  }
+  return plan;
+}
+
+}  // namespace shoal::fsdp
