@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "fsdp/buffer_plan.h"
 #include "fsdp/offload_copies.h"
 
 namespace shoal::fsdp {
