@@ -1,5 +1,6 @@
 // Gradients that are computed where they are sent from: what an operator asks for, when it gets it, and that the result
 // is that of gradients which are copied there.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
