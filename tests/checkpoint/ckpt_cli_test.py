@@ -92,7 +92,7 @@ class CkptCli(unittest.TestCase):
         for part in ("step 10, 3 ranks", "model/conv1.weight", "7 x 3 x 3 x 3", "bfloat16", "model/tied", '"lr": 0.1'):
             self.assertIn(part, text)
         # The tree: 'optimizer' holds 'exp_avg', which holds the moments of 'conv1'.
-        tree = [line for line in text.splitlines() if line.split()[1:2] in (["1"], ["2"], ["3"], ["14"])]
+        tree = [line for line in text.splitlines() if line.split()[1:2] in (["1"], ["2"], ["3"], ["16"])]
         self.assertIn("model 16 333 1.03 KiB", [" ".join(line.split()) for line in tree])
         self.assertTrue(any(line.startswith("    conv1 ") and line.split()[1] == "2" for line in tree), text)
         shown = json.loads(self.run_ckpt("inspect", self.newest, "--json").stdout)
