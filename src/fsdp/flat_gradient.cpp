@@ -69,7 +69,7 @@ void FlatGradient::collect(std::size_t index, const at::Tensor& gradient) {
   if (held_[index]) {
     SHOAL_ASSERT(whole_.scalar_type() == dtypes_.reduced);
     kept.add_(gradient);
-  } else if (gradient.const_data_ptr() == kept.const_data_ptr()) {
+  } else if (kept.numel() > 0 && gradient.const_data_ptr() == kept.const_data_ptr()) {
     SHOAL_ASSERT(asked_[index] && gradient.is_contiguous());
   } else {
     kept.copy_(gradient);
