@@ -26,7 +26,8 @@ ALIAS = {"tied": "conv1.weight"}
 MODEL = {
     "conv1.weight": (torch.float32, (7, 3, 3, 3)), "conv1.bias": (torch.float32, (7,)),
     "a/b%c": (torch.float32, (2, 2)), "half": (torch.float16, (13,)), "brain": (torch.bfloat16, (5, 11)),
-    "double": (torch.float64, (3, 1)), "scalar": (torch.float32, ()), "empty": (torch.float32, (0, 4)),
+    "double": (torch.float64, (3, 1)),
+    "eight": (torch.float8_e4m3fn, (19,)), "eight2": (torch.float8_e5m2, (3, 2)), "scalar": (torch.float32, ()), "empty": (torch.float32, (0, 4)),
     "count": (torch.int64, ()), "i32": (torch.int32, (5,)), "i16": (torch.int16, (6,)), "i8": (torch.int8, (7,)),
     "u8": (torch.uint8, (8,)), "mask": (torch.bool, (3, 3)),
 }
@@ -71,6 +72,8 @@ def escape(name):
 
 
 def as_numpy(tensor):
+    if tensor.dtype.itemsize == 1 and tensor.dtype.is_floating_point:  # HDF5 and NumPy have no such type
+        return tensor.view(torch.uint8).numpy()
     return tensor.float().numpy() if tensor.dtype == torch.bfloat16 else tensor.numpy()
 
 

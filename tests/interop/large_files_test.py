@@ -98,7 +98,7 @@ class LargeFiles(unittest.TestCase):
                     rows = file.get_slice(name)
                     self.assertEqual(tuple(rows.get_shape()), shape)
                     step = PIECE if len(shape) == 1 else 1
-                    self.expect(name, (rows[i:i + step].reshape(-1) for i in range(0, shape[0], step)))
+                    self.expect(name, (rows[i:min(i + step, shape[0])].reshape(-1) for i in range(0, shape[0], step)))
 
         check()
         imported = self.folder + "/imported"
