@@ -35,7 +35,7 @@ data::Batch batch_without_values(const models::ModelEntry& entry, const TrainOpt
 fsdp::ActivationPlan plan_activations(const models::ModelEntry& entry, const TrainOptions& options,
                                       std::int64_t micro_batch, bool on_gpu, const data::Dataset* data) try {
   if (!options.model.script.empty()) return {.unknown = "a TorchScript model is not looked into"};
-  if (!options.model.deferred_init) return {.unknown = "with --deferred-init off the model would need its memory"};
+  if (!options.model.deferred_init) return {.unknown = "with --no-deferred-init the model would need its memory"};
   if (!entry.batch_shapes && data == nullptr) return {.unknown = "what a batch looks like is not known without --data"};
   const auto how = fully_shard_options(options.sharding, options.run.deterministic);
   models::ModelOptions shape = options.model.shape;

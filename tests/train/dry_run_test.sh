@@ -23,13 +23,14 @@ has '^#   1 x 3 ranks \(replicate x shard\)'
 has '^wrap = size:20000$'
 has '^global-batch-size = 45$'
 has '^# .*conv1'
+has '^# memory of a rank: [0-9.]+ MiB, [0-9.]+ of them activations'
 has '^# dry run: everything is in order; nothing was trained or written$'
 same 1 --model gpt2-tiny --data "$text" --tokenizer bytes --vocab-size 256 --layers 2 --sequence-length 64 --max-steps 9 \
   --global-batch-size 9 --accumulate 4 --param-group '**.bias:lr-scale=0.5' --param-group '**.wte.*:weight-decay=0' \
   --no-deferred-init --checkpoint-dir none --allow-missing 'lm_head.*' --rename 'old.*=new.*' --rename 'a=b'
 has '^rename = old\.\*=new\.\*$'
 has '^allow-missing = lm_head\.\*$'
-has '^# memory of a rank without activations: [0-9.]+ MiB'
+has '^# memory of a rank: [0-9.]+ MiB without activations \(with --no-deferred-init'
 has '^param-group = \*\*.wte.\*:weight-decay=0$'
 same 2 --model bert-tiny --special-tokens 1,2 --deterministic --global-batch-size 8 --batch-size 2 --backward-prefetch post
 has '^# .* BertLayer'

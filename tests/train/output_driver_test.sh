@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # --output-driver mpio: the file that all ranks write at once is the one that 'shoal ckpt export' makes of the same
 # checkpoint; without an HDF5 with MPI the option is refused before anything is read.
-# output_driver_test.sh PROGRAM_FOLDER MNIST_FOLDER LAUNCHER…, with SHOAL_WITH_MPIO=ON or OFF
+# output_driver_test.sh PROGRAM_FOLDER MNIST_FOLDER LAUNCHER…, with WITH_MPIO=ON or OFF
 set -uo pipefail
 source "$(dirname "$0")/program.sh"
 small=("${train[@]}" --data "$mnist" --global-batch-size 60 --max-steps 3 --wrap size:1000 --output-driver mpio)
 
 expect 2 "--output-driver takes posix or mpio, not 'serial'" "${train[@]}" --data "$mnist" --output-driver serial
-if [[ $SHOAL_WITH_MPIO != ON ]]; then
+if [[ $WITH_MPIO != ON ]]; then
   expect 2 "--output-driver mpio: this build has HDF5 .* without MPI.*SHOAL_PARALLEL_HDF5=ON" "${small[@]}"
   exit "$((failures > 0))"
 fi
