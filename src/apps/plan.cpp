@@ -46,7 +46,9 @@ class Planner {
   std::int64_t parameters();
   std::int64_t checkpoint_bytes();
   const train::BatchPlan& batches() const { return batches_; }
-  bool gradients_come() const { return train::gradients_come(batches_, options_->train.run.device != "cpu"); }
+  std::int64_t on_top(const fsdp::ActivationPlan& activations, std::int64_t gradients) const {
+    return train::on_top(activations, gradients, batches_, options_->train.run.device != "cpu");
+  }
   // Of a micro-batch; the same for all strategies.
   fsdp::ActivationPlan activations() const;
 
@@ -115,8 +117,7 @@ fsdp::ActivationPlan Planner::activations() const {
   return train::plan_activations(entry, train, batches_.rank_batch(), train.run.device != "cpu", nullptr);
 }
 
-// `gradients_come`: their memory is taken as backward goes on.
-std::string table(const std::vector<Planned>& plans, const fsdp::ActivationPlan& activations, bool gradients_come,
+std::string table(const Planner& planner, const std::vector<Planned>& plans, const fsdp::ActivationPlan& activations,
                   double card_gib) {
   const bool known = activations.unknown.empty(), asks_what_fits = card_gib > 0;
   Rows rows{{"strategy", "ranks", "parameters", "gradients", "optimizer", "unit buffers", "copies", "activations",
@@ -124,7 +125,7 @@ std::string table(const std::vector<Planned>& plans, const fsdp::ActivationPlan&
   if (asks_what_fits) rows[0].insert(rows[0].end(), {known ? "left" : "for activations", "fits"});
   for (const Planned& planned : plans) {
     const fsdp::MemoryPlan& m = planned.memory;
-    const std::int64_t on_top = gradients_come ? activations.beside_gradients(m.gradients) : activations.peak;
+    const std::int64_t on_top = planner.on_top(activations, m.gradients);
     rows.push_back({fsdp::name_of(planned.strategy), fmt::format("{} x {}", planned.mesh.replicate, planned.mesh.shard),
                     gib(m.masters + m.compute_shards), gib(m.gradients), gib(m.optimizer_states), gib(m.unit_buffers),
                     gib(m.copies), known ? gib(on_top) : "?", gib(m.fixed() + on_top), gib(m.host + activations.host),
@@ -183,7 +184,7 @@ void print(Planner& planner, const std::vector<Planned>& plans, const PlanOption
   else
     log::result("GiB of a rank, without activations (ranks: replicas x shards), which are not known: {}",
                 activations.unknown);
-  log::print_result(table(plans, activations, planner.gradients_come(), options.card_gib));
+  log::print_result(table(planner, plans, activations, options.card_gib));
 }
 
 ExitCode run(const std::vector<std::string>& arguments) {

@@ -17,8 +17,11 @@ namespace shoal::train {
 fsdp::ActivationPlan plan_activations(const models::ModelEntry& entry, const TrainOptions& options,
                                       std::int64_t micro_batch, bool on_gpu, const data::Dataset* data);
 
-// Whether a rank has memory of its gradients only as backward goes on, so that at its beginning activations have that:
-// on a GPU, where no earlier micro-step of the step has left gradients. See ActivationPlan::beside_gradients().
-inline bool gradients_come(const BatchPlan& batches, bool on_gpu) { return on_gpu && batches.micro_steps == 1; }
+// What `activations` come to on top of MemoryPlan::fixed(), whose gradients take `gradients` bytes. On a GPU a rank has
+// memory of these only as backward goes on, where no earlier micro-step of the step has left any.
+inline std::int64_t on_top(const fsdp::ActivationPlan& activations, std::int64_t gradients, const BatchPlan& batches,
+                           bool on_gpu) {
+  return on_gpu && batches.micro_steps == 1 ? activations.beside_gradients(gradients) : activations.peak;
+}
 
 }  // namespace shoal::train
