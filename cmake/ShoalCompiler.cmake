@@ -11,13 +11,14 @@ if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
 endif()
 
-# A precompiled header holds the time of its making; without these allowances ccache would never hit.
+# A precompiled header holds the time of its making; without these allowances ccache would never hit. With its base folder,
+# paths in this clone are the same as in another, and one build folder finds what another compiled.
 find_program(SHOAL_CCACHE ccache)
 if(SHOAL_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  set(CMAKE_CXX_COMPILER_LAUNCHER
-      ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
-      ${SHOAL_CCACHE})
-  set(CMAKE_CUDA_COMPILER_LAUNCHER ${SHOAL_CCACHE})
+  set(_ccache_settings CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1
+      CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env ${_ccache_settings} ${SHOAL_CCACHE})
+  set(CMAKE_CUDA_COMPILER_LAUNCHER ${CMAKE_CXX_COMPILER_LAUNCHER})
 endif()
 
 find_program(SHOAL_MOLD mold)

@@ -233,8 +233,6 @@ configure_and_build() {
   run_logged "$preset-configure" cmake --preset "$preset"
   say "configured build/$preset ($((SECONDS - start)) s)"
   [[ $build != none ]] || return 0
-  # ccache then finds in this clone what another one compiled.
-  export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
   start=$SECONDS
   say "building with -j $jobs; the log is build/logs/$preset-build.log"
   run_logged "$preset-build" cmake --build --preset "$preset" --target "$build" -j "$jobs"

@@ -200,6 +200,7 @@ std::unique_ptr<fsdp::ShardedOptimizer> make_optimizer(fsdp::FullyShardedModule&
 std::unique_ptr<checkpoint::Checkpointer> open_checkpoints(comm::ProcessGroup& world, const TrainOptions& options,
                                                            at::Device device,
                                                            const std::optional<checkpoint::Fence>& fence) {
+  constexpr int kReadWorkers = 4;
   std::unique_ptr<checkpoint::Checkpointer> checkpointer;
   if (!train::writes_checkpoints(options)) return checkpointer;
   const std::int64_t stage_bytes = train::stage_bytes(world, options.checkpoint);
@@ -212,7 +213,8 @@ std::unique_ptr<checkpoint::Checkpointer> open_checkpoints(comm::ProcessGroup& w
                                                .fence = fence,
                                                .keep_every = options.checkpoint.keep_every,
                                                .stage_bytes = stage_bytes,
-                                               .allocate_stage = train::stage_allocator(device)});
+                                               .allocate_stage = train::stage_allocator(device),
+                                               .read_workers = std::min(kReadWorkers, at::get_num_threads())});
   });
   return checkpointer;
 }

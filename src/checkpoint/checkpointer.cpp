@@ -136,8 +136,8 @@ std::optional<Restored> Checkpointer::restore(StateDict& state, const std::strin
   const activity::During restoring(activity::Operation::restore);
   const GroupActivity activity(*world_, fmt::format("the restoring of '{}'", from));
   world_->barrier();  // so that a rank that does not come is named before data travel
-  if (from == "auto") return restore_newest_sound(*world_, options_.directory, state, rules);
-  return restore_from(*world_, from, state, rules);
+  if (from == "auto") return restore_newest_sound(*world_, options_.directory, state, rules, options_.read_workers);
+  return restore_from(*world_, from, state, rules, options_.read_workers);
 }
 
 }  // namespace shoal::checkpoint

@@ -30,6 +30,7 @@ struct CheckpointerOptions {
   // For start_save(): bytes of host memory that this rank's copies may take, and who makes it.
   std::int64_t stage_bytes = std::int64_t{1} << 30;
   StagingPool::Allocate allocate_stage;
+  int read_workers = 1;  // threads in which this rank's part is read back
 };
 
 class SaveInFlight;

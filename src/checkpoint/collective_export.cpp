@@ -12,6 +12,7 @@
 #include "checkpoint/convert_elements.h"
 #include "checkpoint/export_parts.h"
 #include "checkpoint/open_files.h"
+#include "checkpoint/output_lock.h"
 #include "checkpoint/row_major_boxes.h"
 #include "checkpoint/shard_reader.h"
 #include "core/activity.h"
@@ -69,6 +70,11 @@ class CollectiveExport {
     return {static_cast<std::int64_t>(source_.plan.tensors.size()), source_.plan.tensor_bytes(), 0, 0, check_seconds};
   }
 
+  // After an error; what another export is writing stays.
+  void tidy_up() const {
+    if (lock_) try_remove(part_);
+  }
+
  private:
   template <typename Body>
   void agree(std::string_view phase, const Body& body) {
@@ -92,6 +98,7 @@ class CollectiveExport {
   comm::MpiProcessGroup& world_;
   const ExportOptions& options_;
   fs::path part_;
+  std::optional<OutputLock> lock_;  // of rank 0
   ExportSource source_;
   std::vector<CollectiveWrite> writes_;
   OpenFiles inputs_;
@@ -105,6 +112,7 @@ class CollectiveExport {
 void CollectiveExport::make_part() {
   agree("rank 0 removes what an earlier export left", [&] {
     if (world_.rank() != 0) return;
+    lock_.emplace(options_.output);
     ExportTeam(part_, {}).tidy_up();
     remove_tree(part_.string() + ".journal");
     remove_tree(part_);
@@ -282,7 +290,7 @@ ExportReport export_collectively(comm::MpiProcessGroup& world, const ExportOptio
     report.seconds = timer.seconds();
     return report;
   } catch (const std::exception&) {
-    if (world.rank() == 0) try_remove(part_path(options.output));
+    job.tidy_up();
     throw;
   }
 }

@@ -12,8 +12,8 @@ namespace shoal::checkpoint {
 // the checkpoint, checks it, converts it and writes it in collective calls; the file is synced by every rank, each
 // reads back what its neighbour has written, then rank 0 gives it its name. What goes wrong on any rank is one error on
 // all: CheckpointError for damage, IoError where the output cannot be written, which leaves nothing behind; OptionError
-// in a build without parallel HDF5. A rank that fails in the middle of MPI-IO may leave the others there: then it
-// throws LateRanksError after the group's time limit, having logged what was wrong.
+// in a build without parallel HDF5, or where another export is writing it. A rank that fails in the middle of MPI-IO
+// may leave the others there: then it throws LateRanksError after the group's time limit, having logged what was wrong.
 // Takes about twice `piece_bytes` on each rank, and what MPI-IO takes.
 ExportReport export_collectively(comm::MpiProcessGroup& world, const ExportOptions& options);
 

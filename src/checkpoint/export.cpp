@@ -129,10 +129,12 @@ void Export::copy(ExportParts& parts, ExportReport& report) const {
   copy.add(parts.finished_by_others());
   const std::vector<ExportRecord> records = source_.layout.records(copy.parts());
   parts.write(records);
-  const Timer timer;
-  parts.read_back(records);
-  copy.read_back(memory_.workers, [&] { tell(true, copy.checked_bytes(), report.bytes); });
-  report.check_seconds = timer.seconds();
+  if (options_.read_back) {
+    const Timer timer;
+    parts.read_back(records);
+    copy.read_back(memory_.workers, [&] { tell(true, copy.checked_bytes(), report.bytes); });
+    report.check_seconds = timer.seconds();
+  }
   parts.finish();
 }
 

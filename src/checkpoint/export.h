@@ -26,6 +26,7 @@ struct ExportOptions {
   std::int64_t shard_bytes = 0;  // safetensors: the most that one of several files has; 0: one file
   int workers = 1;
   bool direct = true;                                   // past the page cache, where the file systems take that
+  bool read_back = true;                                // and compare, before the result gets its name
   ExportMember member;                                  // of several processes that do this together
   std::int64_t memory = std::int64_t{1} << 30;          // bytes that workers and tables may take
   std::int64_t piece_bytes = std::int64_t{64} << 20;    // at most; what is done again after a kill is at most
@@ -60,7 +61,7 @@ class Export {
 
   // Streams file by file: each byte is read once, checked against its checksum, converted and put in its place. Written
   // to `output`.part; what is finished stands in `output`.part.journal, with which the same export goes on after it was
-  // killed. The result is read back and compared, then it gets its name; the part is removed after an error.
+  // killed. The result is synced, read back and compared, then it gets its name; the part is removed after an error.
   // CheckpointError for damage, IoError where the output cannot be written, OptionError where another export is writing
   // it.
   ExportReport run();

@@ -6,12 +6,15 @@
 #include <cstring>
 #include <map>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <span>
 #include <sstream>
 
 #include "checkpoint/agreement.h"
 #include "checkpoint/catalog.h"
 #include "checkpoint/file_names.h"
+#include "checkpoint/in_workers.h"
 #include "checkpoint/match_tensors.h"
 #include "checkpoint/placed_elements.h"
 #include "checkpoint/replicas.h"
@@ -97,33 +100,72 @@ std::span<std::byte> place_of(const Wanted& wanted, const std::vector<ShardedTen
           static_cast<std::size_t>(wanted.bytes.count)};
 }
 
+// The shard files that workers read from. They come to them in order, so each is opened once, by whoever comes first,
+// and closed by whoever leaves it last.
+class Readers {
+ public:
+  Readers(const fs::path& checkpoint, const Manifest& manifest, OpenShards& open)
+      : checkpoint_(&checkpoint), manifest_(&manifest), open_(&open) {}
+
+  std::shared_ptr<const ShardReader> of(std::size_t file) {
+    const std::lock_guard lock(mutex_);
+    std::weak_ptr<const ShardReader>& known = readers_[file];
+    if (auto reader = known.lock()) return reader;
+    auto found = open_->extract(file);
+    std::shared_ptr<const ShardReader> reader =
+        found ? std::move(found.mapped()) : std::make_unique<ShardReader>(*checkpoint_, *manifest_, file);
+    known = reader;
+    return reader;
+  }
+
+ private:
+  const fs::path* checkpoint_;
+  const Manifest* manifest_;
+  std::mutex mutex_;  // of the rest
+  OpenShards* open_;
+  std::map<std::size_t, std::weak_ptr<const ShardReader>> readers_;
+};
+
+// What a worker holds.
+struct Reading {
+  std::optional<std::size_t> file;
+  std::shared_ptr<const ShardReader> reader;
+  std::vector<std::byte> buffer;
+
+  void open(std::size_t wanted, Readers& readers) {
+    if (file == wanted) return;
+    reader.reset();  // each is read in one go
+    reader = readers.of(wanted);
+    file = wanted;
+  }
+};
+
 // Returns the checksum of what was wanted.
-std::uint32_t read_one(ShardReader& reader, const Wanted& wanted, std::span<std::byte> place) {
+std::uint32_t read_one(const ShardReader& reader, const Wanted& wanted, std::span<std::byte> place,
+                       std::vector<std::byte>& buffer) {
   if (wanted.whole) return reader.read_into(wanted.region, place.data());
   std::uint32_t crc = 0;
-  reader.read(wanted.region, [&](std::int64_t offset, const std::byte* data, std::size_t bytes) {
+  const auto take = [&](std::int64_t offset, const std::byte* data, std::size_t bytes) {
     const Range both = intersect(wanted.bytes, {offset, static_cast<std::int64_t>(bytes)});
     if (both.count == 0) return;
     std::byte* const to = place.data() + (both.begin - wanted.bytes.begin);
     std::memcpy(to, data + (both.begin - offset), static_cast<std::size_t>(both.count));
     crc = crc32c(to, static_cast<std::size_t>(both.count), crc);
-  });
+  };
+  reader.read(wanted.region, take, buffer);
   return crc;
 }
 
-void read_wanted(const fs::path& checkpoint, const Manifest& manifest, std::span<const Wanted> wanted, OpenShards& open,
-                 PlacedElements& placed) {
-  std::unique_ptr<ShardReader> reader;
-  for (std::size_t i = 0; i < wanted.size(); ++i) {
-    if (i == 0 || wanted[i].file != wanted[i - 1].file) {
-      reader.reset();  // each is read in one go
-      auto found = open.extract(wanted[i].file);
-      reader = found ? std::move(found.mapped()) : std::make_unique<ShardReader>(checkpoint, manifest, wanted[i].file);
-    }
-    const std::span<std::byte> place = place_of(wanted[i], placed.tensors());
-    const std::uint32_t crc = read_one(*reader, wanted[i], place);
-    placed.add(wanted[i].tensor, place.data(), wanted[i].bytes.count, crc);
-  }
+void read_wanted(std::span<const Wanted> wanted, Readers& readers, int workers, PlacedElements& placed) {
+  std::vector<std::uint32_t> crcs(wanted.size());
+  std::vector<Reading> of_worker(static_cast<std::size_t>(workers));
+  in_workers(workers, wanted.size(), [&](std::size_t i, int worker) {
+    Reading& own = of_worker[static_cast<std::size_t>(worker)];
+    own.open(wanted[i].file, readers);
+    crcs[i] = read_one(*own.reader, wanted[i], place_of(wanted[i], placed.tensors()), own.buffer);
+  });
+  for (std::size_t i = 0; i < wanted.size(); ++i)
+    placed.add(wanted[i].tensor, place_of(wanted[i], placed.tensors()).data(), wanted[i].bytes.count, crcs[i]);
 }
 
 // Collective over `world`, whose replicas have read `cuts` of what all of them want.
@@ -148,7 +190,7 @@ void share_among(Replicas& replicas, comm::ProcessGroup& world, const std::vecto
 
 // Collective over `world`. Every element that the ranks hold is filled, or all ranks throw the same CheckpointError.
 void fill(comm::ProcessGroup& world, const fs::path& checkpoint, const Manifest& manifest,
-          const std::vector<ShardedTensor*>& tensors) {
+          const std::vector<ShardedTensor*>& tensors, int workers) {
   OpenShards open;
   const std::vector<RegionTable> tables = gather_tables(world, checkpoint, manifest, open);
   check_coverage(tables, manifest, checkpoint.string());
@@ -160,7 +202,8 @@ void fill(comm::ProcessGroup& world, const fs::path& checkpoint, const Manifest&
   const std::vector<std::size_t> cuts = replicas.divide(bytes);
   run_everywhere(world, "every rank reads its part", [&] {
     const std::size_t first = cuts[replicas.index()], end = cuts[replicas.index() + 1];
-    read_wanted(checkpoint, manifest, std::span(wanted).subspan(first, end - first), open, placed);
+    Readers readers(checkpoint, manifest, open);
+    read_wanted(std::span(wanted).subspan(first, end - first), readers, workers, placed);
     return std::string();
   });
   share_among(replicas, world, wanted, cuts, placed);
@@ -180,10 +223,11 @@ Manifest share_manifest(comm::ProcessGroup& world, const fs::path& checkpoint) {
 }
 
 // Collective over `world`.
-Restored restore_one(comm::ProcessGroup& world, const fs::path& checkpoint, StateDict& state, const MatchRules& rules) {
+Restored restore_one(comm::ProcessGroup& world, const fs::path& checkpoint, StateDict& state, const MatchRules& rules,
+                     int workers) {
   const Manifest manifest = share_manifest(world, checkpoint);
   TensorMatch match = match_tensors(manifest, state, rules, checkpoint.string());
-  fill(world, checkpoint, manifest, match.tensors);
+  fill(world, checkpoint, manifest, match.tensors, workers);
   return {checkpoint, manifest.step, manifest.ranks, manifest.training_state, std::move(match.notes)};
 }
 
@@ -202,17 +246,19 @@ std::vector<fs::path> share_candidates(comm::ProcessGroup& world, const fs::path
 
 }  // namespace
 
-Restored restore_from(comm::ProcessGroup& world, const fs::path& path, StateDict& state, const MatchRules& rules) {
-  return restore_one(world, run_on_root(world, [&] { return resolve_checkpoint(path).string(); }), state, rules);
+Restored restore_from(comm::ProcessGroup& world, const fs::path& path, StateDict& state, const MatchRules& rules,
+                      int workers) {
+  return restore_one(world, run_on_root(world, [&] { return resolve_checkpoint(path).string(); }), state, rules,
+                     workers);
 }
 
 std::optional<Restored> restore_newest_sound(comm::ProcessGroup& world, const fs::path& directory, StateDict& state,
-                                             const MatchRules& rules) {
+                                             const MatchRules& rules, int workers) {
   const std::vector<fs::path> candidates = share_candidates(world, directory);
   if (candidates.empty()) return std::nullopt;
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     try {
-      return restore_one(world, candidates[i], state, rules);
+      return restore_one(world, candidates[i], state, rules, workers);
     } catch (const ModelMismatch&) {
       throw;
     } catch (const CheckpointError& error) {  // the same on every rank

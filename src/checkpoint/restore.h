@@ -9,12 +9,12 @@
 
 namespace shoal::checkpoint {
 
-// Collective over `world`. As Checkpointer::restore(state, "auto", rules).
+// Collective over `world`. As Checkpointer::restore(state, "auto", rules). `workers`: threads of this rank that read.
 std::optional<Restored> restore_newest_sound(comm::ProcessGroup& world, const std::filesystem::path& directory,
-                                             StateDict& state, const MatchRules& rules);
+                                             StateDict& state, const MatchRules& rules, int workers);
 
 // Collective over `world`. `path`: one checkpoint, or a directory of checkpoints, whose newest is meant.
 Restored restore_from(comm::ProcessGroup& world, const std::filesystem::path& path, StateDict& state,
-                      const MatchRules& rules);
+                      const MatchRules& rules, int workers);
 
 }  // namespace shoal::checkpoint

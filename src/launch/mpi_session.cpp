@@ -60,6 +60,11 @@ Placement find_placement() {
   return here;
 }
 
+// Open MPI's MPI-IO writes parts of a file that lie close together as one, with what is between them as it was read
+// just before. What another rank wrote there in the meantime is lost: github.com/open-mpi/ompi, pull requests 12756 and
+// 12760. Read when the first file is opened; set here, where no other thread looks at the environment.
+void turn_off_data_sieving() { setenv("OMPI_MCA_fbtl_posix_write_datasieving", "false", 0); }
+
 bool mpi_is_running() noexcept {
   int started = 0, ended = 0;
   MPI_Initialized(&started);
@@ -73,6 +78,7 @@ MpiSession::MpiSession(int* argc, char*** argv) : exceptions_at_start_(std::unca
   const SlurmEnvironment slurm = read_slurm_environment(read_environment(environ));  // MPI_Init will add to it
   check_before_mpi(slurm, kLibrary);
   if (const std::string warning = warning_before_mpi(slurm, kLibrary); !warning.empty()) log::warning("{}", warning);
+  turn_off_data_sieving();
   int provided = MPI_THREAD_SINGLE;
   check(MPI_Init_thread(argc, argv, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread");
   // The order of MPI's levels is that of their numbers.

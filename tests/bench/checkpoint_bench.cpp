@@ -1,6 +1,6 @@
 // What saving and loading cost beside plain writers and readers of the same bytes on the same file system, as ratios
 // within one run.
-//   mpirun -n RANKS checkpoint_bench DIRECTORY MIB_A_RANK [rounds]      JSON lines of rank 0
+//   mpirun -n RANKS checkpoint_bench DIRECTORY MIB_A_RANK [rounds [read_workers]]      JSON lines of rank 0
 // The state is that of a GPT-2 with AdamW: 150 parameters and two moments of each, fp32, cut evenly. dcp_bench.py
 // beside this file does the same with PyTorch's DCP.
 #include <fcntl.h>
@@ -123,11 +123,15 @@ void await_deletion(comm::ProcessGroup& world, const fs::path& folder) {
   world.barrier();
 }
 
-void bench(comm::ProcessGroup& world, const fs::path& folder, std::int64_t mib, int rounds) {
+void bench(comm::ProcessGroup& world, const fs::path& folder, std::int64_t mib, int rounds, int workers) {
   Held held;
   make_state(held, world.rank(), world.size(), mib << 20);
   const fs::path plain = folder / fmt::format("plain_{}", world.rank());
-  checkpoint::Checkpointer checkpointer(world, {.directory = folder, .keep = 1, .stage_bytes = std::int64_t{64} << 30});
+  checkpoint::Checkpointer checkpointer(world, {.directory = folder,
+                                                .keep = 1,
+                                                .stage_bytes = std::int64_t{64} << 30,
+                                                .allocate_stage = {},
+                                                .read_workers = workers});
   std::map<std::string, std::vector<double>> seconds;
   for (int round = 0; round <= rounds; ++round) {
     std::map<std::string, double> now;
@@ -153,7 +157,8 @@ void bench(comm::ProcessGroup& world, const fs::path& folder, std::int64_t mib, 
   if (world.rank() != 0) return;
   std::map<std::string, double> middle;
   for (const auto& [what, values] : seconds) middle[what] = median(values);
-  fmt::print("{{\"ranks\": {}, \"mib_a_rank\": {}, \"rounds\": {}", world.size(), mib, rounds);
+  fmt::print("{{\"ranks\": {}, \"mib_a_rank\": {}, \"rounds\": {}, \"read_workers\": {}", world.size(), mib, rounds,
+             workers);
   for (const auto& [what, value] : middle) fmt::print(", \"{}_s\": {:.4f}", what, value);
   fmt::print(", \"save_over_plain\": {:.3f}, \"load_over_plain\": {:.3f}, \"load_from_disk_over_plain\": {:.3f}}}\n",
              middle["plain_write"] / middle["save"], middle["plain_read"] / middle["load"],
@@ -164,7 +169,7 @@ void bench(comm::ProcessGroup& world, const fs::path& folder, std::int64_t mib, 
 
 int main(int argc, char** argv) {
   if (argc < 3) {
-    fmt::print(stderr, "usage: mpirun -n RANKS checkpoint_bench DIRECTORY MIB_A_RANK [rounds]\n");
+    fmt::print(stderr, "usage: mpirun -n RANKS checkpoint_bench DIRECTORY MIB_A_RANK [rounds [read_workers]]\n");
     return 2;
   }
   MPI_Init(&argc, &argv);
@@ -174,7 +179,7 @@ int main(int argc, char** argv) {
     world.barrier();
     if (world.rank() == 0) fs::remove_all(folder);
     world.barrier();
-    bench(world, folder, std::atoll(argv[2]), argc > 3 ? std::atoi(argv[3]) : 3);
+    bench(world, folder, std::atoll(argv[2]), argc > 3 ? std::atoi(argv[3]) : 3, argc > 4 ? std::atoi(argv[4]) : 1);
     world.barrier();
     if (world.rank() == 0) fs::remove_all(folder);
   }

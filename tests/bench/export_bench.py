@@ -2,8 +2,9 @@
 
     export_bench.py SHOAL_CKPT MAKE_CHECKPOINT FOLDER MEGABYTES [ROUNDS [WHAT,…]]     lines of JSON
 
-Takes turns, with a cold cache for what is read and outputs synced. WHAT: of cp, hdf5, pt, safetensors, bf16, dcp; unless
-given, all of them. The Python that runs it has torch where dcp is wanted; FOLDER has room for three times MEGABYTES.
+Takes turns, with a cold cache for what is read and outputs synced. WHAT: of cp, hdf5, pt, safetensors, bf16,
+dcp, and hdf5-unread and so on without reading back; unless given, all of them. The Python that runs it has torch where dcp is
+wanted; FOLDER has room for three times MEGABYTES.
 """
 import glob
 import json
@@ -68,12 +69,13 @@ def commands_for(shoal_ckpt, ckpt, dcp, out):
     commands = {"cp": ["cp", "-r", os.path.dirname(glob.glob(ckpt + "/*/shards/*.h5")[0]), out]}
     for form in ("hdf5", "pt", "safetensors"):
         commands[form] = [shoal_ckpt, "export", ckpt, "--output", out, "--format", form]
+        commands[form + "-unread"] = [*commands[form], "--read-back", "off"]
     commands["bf16"] = [*commands["safetensors"], "--dtype", "bf16"]
     commands["dcp"] = [sys.executable, "-c", DCP_CONVERT, dcp, out]
     return commands
 
 
-def main(shoal_ckpt, make_checkpoint, folder, megabytes, rounds="3", wanted="cp,hdf5,pt,safetensors,bf16,dcp"):
+def main(shoal_ckpt, make_checkpoint, folder, megabytes, rounds="3", wanted="cp,hdf5,hdf5-unread,pt,pt-unread,safetensors,safetensors-unread,bf16,dcp"):
     folder = os.path.join(folder, "export_bench")
     shutil.rmtree(folder, ignore_errors=True)
     os.makedirs(folder)

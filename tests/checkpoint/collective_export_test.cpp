@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "checkpoint/catalog.h"
+#include "checkpoint/output_lock.h"
 #include "checkpoint/sample_state.h"
 #include "core/error.h"
 #include "core/file_calls.h"
@@ -186,7 +187,19 @@ TEST_F(CollectiveExportFile, AWriteThatFailsInTheMiddleIsAnErrorOnAll) {
 
 TEST_F(CollectiveExportFile, AnUnwritableFolderIsAnErrorOnAll) {
   if (!hdf5::has_mpio()) GTEST_SKIP() << "built without parallel HDF5";
-  expect_failure<IoError>(options(sample(1), "missing/all.h5"), "MPI_File_open");
+  expect_failure<IoError>(options(sample(1), "missing/all.h5"), "missing/all.h5");
+}
+
+TEST_F(CollectiveExportFile, WhatAnotherExportIsWritingStays) {
+  if (!hdf5::has_mpio()) GTEST_SKIP() << "built without parallel HDF5";
+  const ExportOptions wanted = options(sample(2), "all.h5");
+  std::optional<OutputLock> other;
+  on_rank0([&] {
+    other.emplace(wanted.output);
+    write_text_file(part_of(wanted), "of the other one");
+  });
+  EXPECT_THROW(export_collectively(world_, wanted), OptionError);
+  on_rank0([&] { EXPECT_EQ(read_text_file(part_of(wanted)), "of the other one"); });
 }
 
 TEST_F(CollectiveExportFile, WithoutParallelHdf5TheErrorTellsWhatToInstall) {

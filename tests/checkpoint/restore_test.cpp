@@ -42,13 +42,15 @@ SaveReport save(const fs::path& directory, std::int64_t step, int ranks, int sal
   return report;
 }
 
-// What the ranks restore; every rank's elements must be those of `salt`.
+// What the ranks restore, each with several threads; every rank's elements must be those of `salt`.
 std::optional<Restored> restore(const fs::path& directory, const std::string& from, int ranks, int salt,
                                 const std::vector<SampleTensor>& tensors = testing::sample_tensors()) {
   std::optional<Restored> restored;
   FakeWorld(ranks).run([&](ProcessGroup& world) {
     StateDict state = testing::blank_state(tensors, world.rank(), ranks);
-    const auto mine = Checkpointer(world, options_for(directory)).restore(state, from);
+    CheckpointerOptions options = options_for(directory);
+    options.read_workers = 3;
+    const auto mine = Checkpointer(world, options).restore(state, from);
     if (mine) {
       EXPECT_TRUE(testing::same_elements(state, testing::sample_state(tensors, world.rank(), ranks, salt)))
           << "rank " << world.rank() << " of " << ranks;

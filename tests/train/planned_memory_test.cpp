@@ -136,6 +136,13 @@ TEST(PlannedMemory, OfEachKindOfRecomputation) {
         expect_within(4, {"gpt2-tiny", strategy, dtype, "none", checkpoint});
 }
 
+TEST(PlannedMemory, OfOffloadWithRecomputation) {
+  for (const char* dtype : {"fp32", "bf16"})
+    for (const char* offload : {"optimizer", "params"})
+      for (const char* checkpoint : {"full", "selective"})
+        expect_within(4, {"gpt2-tiny", "full_shard", dtype, offload, checkpoint});
+}
+
 TEST(PlannedMemory, OfActivationOffload) {
   for (const char* checkpoint : {"none", "full"})
     expect_within(2, {"gpt2-tiny", "full_shard", "fp32", "none", checkpoint, /*activation_offload=*/true, 16, 256});
