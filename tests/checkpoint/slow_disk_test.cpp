@@ -52,7 +52,12 @@ class SlowDisk final : public FileCalls {
   milliseconds removal_;
 };
 
-const std::vector<SampleTensor> kTensors{{"model/w", DType::float32, {3, 1 << 20}, "u"}};  // 12 writes of a rank of 2
+// Of one unit: each rank of 2 has 12 of them, and writes each at once.
+std::vector<SampleTensor> tensors() {
+  std::vector<SampleTensor> tensors;
+  for (int i = 0; i < 24; ++i) tensors.push_back({fmt::format("model/w{}", i), DType::float32, {1 << 16}, "u"});
+  return tensors;
+}
 
 void save(ProcessGroup& world, const std::filesystem::path& directory, std::initializer_list<int> steps) {
   CheckpointerOptions options;
@@ -60,7 +65,7 @@ void save(ProcessGroup& world, const std::filesystem::path& directory, std::init
   options.keep = 1;
   world.set_timeout(kLimit);
   Checkpointer checkpointer(world, options);
-  const StateDict state = testing::blank_state(kTensors, world.rank(), world.size());
+  const StateDict state = testing::blank_state(tensors(), world.rank(), world.size());
   for (const int step : steps) {
     StateDict views;
     views.tensors = state.tensors;
