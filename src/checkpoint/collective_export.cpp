@@ -4,13 +4,12 @@
 #include <cstring>
 #include <exception>
 #include <optional>
-#include <system_error>
 #include <thread>
 
 #include "checkpoint/agreement.h"
+#include "checkpoint/collective_part.h"
 #include "checkpoint/collective_plan.h"
 #include "checkpoint/convert_elements.h"
-#include "checkpoint/export_parts.h"
 #include "checkpoint/open_files.h"
 #include "checkpoint/output_lock.h"
 #include "checkpoint/row_major_boxes.h"
@@ -18,6 +17,7 @@
 #include "core/activity.h"
 #include "core/check.h"
 #include "core/crc32c.h"
+#include "core/direct_file.h"
 #include "core/logging.h"
 #include "core/timer.h"
 #include "hdf5/mpio.h"
@@ -34,23 +34,12 @@ std::vector<hdf5::Hyperslab> slabs_of(const ExportPiece& piece, const TensorSpec
   return slabs;
 }
 
-// On another node the file may look empty for as long as that remembers its size.
-void await_size(const fs::path& path, std::int64_t bytes) {
-  constexpr double kPatienceSeconds = 60;
-  constexpr std::chrono::milliseconds kPause(20);
-  const Timer waited;
-  for (std::int64_t found = 0; (found = InputFile(path).size()) != bytes; std::this_thread::sleep_for(kPause))
-    SHOAL_CHECK(waited.seconds() < kPatienceSeconds, IoError,
-                "{} has {} bytes here and {} on rank 0: --output must be on a file system that all nodes share",
-                path.string(), found, bytes);
-}
-
 class CollectiveExport {
  public:
   CollectiveExport(comm::MpiProcessGroup& world, const ExportOptions& options)
       : world_(world),
         options_(options),
-        part_(part_path(options.output)),
+        part_(new_part(world, options.output)),
         source_(share_source(world, options)),
         writes_(plan_writes(source_, world.size())),
         inputs_(source_.checkpoint) {}
@@ -86,7 +75,6 @@ class CollectiveExport {
   }
 
   void make_part();
-  void lay_out() const;
   void write();
   void write_one(hdf5::MpioFile& file, const CollectiveWrite& write);
   FinishedPiece read(std::size_t piece);
@@ -103,43 +91,21 @@ class CollectiveExport {
   std::vector<CollectiveWrite> writes_;
   OpenFiles inputs_;
   std::vector<std::byte> read_, converted_;
+  AlignedBuffer read_back_;
   std::vector<FinishedPiece> finished_;  // by this rank, then by all
   std::exception_ptr failure_;           // the first of this rank
 };
 
-// Striping is decided as a file is made, its structure is written without MPI, and room is reserved: MPI-IO is not to
-// be the one that finds the disk full.
 void CollectiveExport::make_part() {
   agree("rank 0 removes what an earlier export left", [&] {
     if (world_.rank() != 0) return;
     lock_.emplace(options_.output);
-    ExportTeam(part_, {}).tidy_up();
-    remove_tree(part_.string() + ".journal");
-    remove_tree(part_);
+    remove_leftovers(options_.output);
   });
-  const std::int64_t bytes = source_.plan.tensor_bytes();
-  agree("all ranks make the file",
-        [&] { hdf5::make_file_with_hints(part_, world_.communicator(), hdf5::stripe_hints(bytes)); });
   agree("rank 0 lays out the file", [&] {
-    if (world_.rank() == 0) lay_out();
+    if (world_.rank() == 0) lay_out_part(part_, source_);
   });
-  agree("all ranks see the file", [&] { await_size(part_, source_.layout.files.front().bytes); });
-}
-
-void CollectiveExport::lay_out() const {
-  const std::int64_t bytes = source_.layout.files.front().bytes;
-  const fs::path directory = directory_of(part_);
-  std::error_code unknown;
-  const fs::space_info space = fs::space(directory, unknown);
-  SHOAL_CHECK(unknown || space.available >= static_cast<std::uintmax_t>(bytes), IoError,
-              "{} has {} bytes free and the file needs {}: free some, or choose another --output", directory.string(),
-              space.available, bytes);
-  OutputFile file = OutputFile::open_existing(part_);
-  file.reserve(bytes);
-  for (const auto& [place, record] : source_.layout.records({}))
-    file.write_at(place.offset, record.data(), record.size());
-  file.sync();
-  file.close();
+  agree("all ranks see the file", [&] { await_part(part_, source_.layout.files.front().bytes); });
 }
 
 void CollectiveExport::fail(const std::exception_ptr& error, const char* what) {
@@ -244,17 +210,16 @@ void CollectiveExport::check_sources() {
     if (touched[i]) check_crc(source_.regions[i], crcs[i], source_.checkpoint, source_.manifest);
 }
 
-// What another rank has written: from the disk or the file system's servers, where that is another node. Some clients
-// (GlusterFS) remember for a second what was there before.
+// What another rank has written: from the disk or the file system's servers, past the caches of this node, which may
+// remember for a while what was there before (GlusterFS: of small files).
 bool CollectiveExport::reads_back(std::size_t index) {
   constexpr double kPatienceSeconds = 5;
   constexpr std::chrono::milliseconds kPause(300);
   const ExportPiece& piece = source_.pieces[index];
-  read_.resize(static_cast<std::size_t>(piece.output_bytes));
+  const auto bytes = static_cast<std::size_t>(piece.output_bytes);
   for (const Timer waited;; std::this_thread::sleep_for(kPause)) {
-    InputFile(part_).read_at(source_.layout.places[piece.tensor].offset + piece.output_offset, read_.data(),
-                             read_.size());
-    if (crc32c(read_.data(), read_.size()) == finished_[index].output_crc) return true;
+    const std::byte* const found = DirectInput(part_, /*direct=*/true).read_at(piece.place.offset, bytes, read_back_);
+    if (crc32c(found, bytes) == finished_[index].output_crc) return true;
     if (waited.seconds() > kPatienceSeconds) return false;
   }
 }

@@ -80,11 +80,11 @@ struct MpioFile::Open {
 bool has_mpio() noexcept { return true; }
 void require_mpio(const std::string&) {}
 
-void make_file_with_hints(const std::filesystem::path& path, MPI_Comm comm, const MpioHints& hints) {
+void make_file_with_hints(const std::filesystem::path& path, const MpioHints& hints) {
   const Info info = info_of(path, hints);
   MPI_File file = MPI_FILE_NULL;
-  check_mpi(MPI_File_open(comm, path.c_str(), MPI_MODE_CREATE | MPI_MODE_EXCL | MPI_MODE_WRONLY, info.get(), &file),
-            "MPI_File_open", path);
+  constexpr int kMode = MPI_MODE_CREATE | MPI_MODE_EXCL | MPI_MODE_WRONLY;
+  check_mpi(MPI_File_open(MPI_COMM_SELF, path.c_str(), kMode, info.get(), &file), "MPI_File_open", path);
   check_mpi(MPI_File_close(&file), "MPI_File_close", path);
 }
 

@@ -31,9 +31,10 @@ using MpioHints = std::vector<std::pair<std::string, std::string>>;
 // Of a file of that size, for Lustre: many stripes, since one writer a stripe is best.
 MpioHints stripe_hints(std::int64_t file_bytes);
 
-// Collective over `comm`. Makes `path`, empty, with the hints that hold for a file as long as it lives. IoError where
-// it exists or cannot be made.
-void make_file_with_hints(const std::filesystem::path& path, MPI_Comm comm, const MpioHints& hints);
+// For one rank. Makes `path`, empty, with the hints that hold for a file as long as it lives. IoError where it exists
+// or cannot be made. Not collective: where the others do not see the file at once, MPI-IO would leave the ranks waiting
+// for each other.
+void make_file_with_hints(const std::filesystem::path& path, const MpioHints& hints);
 
 // A part of a dataset with as many dimensions; none for a scalar.
 struct Hyperslab {

@@ -16,7 +16,7 @@ void require_mpio(const std::string& option) {
       option, library_version());
 }
 
-void make_file_with_hints(const std::filesystem::path& path, MPI_Comm, const MpioHints&) {
+void make_file_with_hints(const std::filesystem::path& path, const MpioHints&) {
   require_mpio("writing " + path.string() + " by all ranks at once");
 }
 

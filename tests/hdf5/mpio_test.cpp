@@ -36,8 +36,8 @@ class MpioWrites : public ::testing::Test {
 
   // Collective. Two datasets, laid out by rank 0.
   void lay_out() {
-    make_file_with_hints(path_, MPI_COMM_WORLD, stripe_hints(std::int64_t{2} << 30));
     if (rank_ == 0) {
+      make_file_with_hints(path_, stripe_hints(std::int64_t{2} << 30));
       File file = File::create_in_memory(path_.string());
       table_ = create_contiguous(file, "/deep/table", file_type(DType::int32).get(), {kRows, kColumns});
       scalar_ = create_contiguous(file, "/scalar", file_type(DType::int64).get(), {});
