@@ -63,7 +63,7 @@ checkpoint::ExportOptions options_from(const std::string& verb, const po::variab
   options.force = values.count("force") > 0;
   if (values.count("max-shard-size"))
     options.shard_bytes = bytes_from("max-shard-size", values["max-shard-size"].as<std::string>());
-  options.memory = bytes_from("memory", values["memory"].as<std::string>());
+  options.memory = memory_of(values);
   options.workers = workers_of(values);
   options.direct = is_on(values, "direct-io");
   options.read_back = is_on(values, "read-back");
@@ -99,8 +99,7 @@ po::options_description described() {
   add_choice_options(options);
   constexpr int kWorkers = 4;  // they wait for the disk more than they compute
   add_workers_option(options, "threads that read, convert and write", kWorkers);
-  options.add_options()("memory", text("SIZE")->default_value("1GiB"),
-                        "the most memory to take; fewer threads if need be");
+  add_memory_option(options);
   options.add_options()("direct-io", text("on|off")->default_value("on"),
                         "reads and writes past the system's page cache, where the file system takes that; off: "
                         "through it, which is faster where the files are in it");

@@ -4,7 +4,7 @@
 #include "apps/ckpt_text.h"
 #include "apps/ckpt_verbs.h"
 #include "apps/progress_line.h"
-#include "checkpoint/import.h"
+#include "checkpoint/wanted.h"
 #include "core/check.h"
 #include "core/logging.h"
 
@@ -36,8 +36,8 @@ void print_plan(const checkpoint::ImportReport& report, int ranks) {
   for (const auto& [alias, name] : report.aliases) rows.push_back({alias, "", "", "as " + name});
   log::print_result(table_text(rows));
   log::result("{} shard files of about {} each", ranks, human_bytes(report.bytes / ranks));
-  log::result("memory: {} for tables, {} for buffers", human_bytes(report.memory.tables),
-              human_bytes(report.memory.buffers));
+  log::result("memory: {} for tables, {} for the buffers of {} threads", human_bytes(report.memory.tables),
+              human_bytes(report.memory.buffers), report.memory.workers);
 }
 
 void print_report(const checkpoint::ImportReport& report, int ranks) {
@@ -55,22 +55,23 @@ void print_report(const checkpoint::ImportReport& report, int ranks) {
 }
 
 checkpoint::ImportOptions options_from(const po::variables_map& values) {
-  checkpoint::ImportOptions import;
-  import.source = path_of(values);
-  import.output = values["output"].as<std::string>();
-  import.ranks = values["ranks"].as<int>();
-  import.key = values["key"].as<std::string>();
-  import.weights_only = values["weights-only"].as<bool>();
-  import.select = selected_by(values);
-  import.rename = renamed_by(values);
-  import.dtype = dtype_of(values);
-  import.workers = workers_of(values);
-  import.dry_run = values["dry-run"].as<bool>();
+  checkpoint::ImportOptions wanted;
+  wanted.source = path_of(values);
+  wanted.output = values["output"].as<std::string>();
+  wanted.ranks = values["ranks"].as<int>();
+  wanted.key = values["key"].as<std::string>();
+  wanted.weights_only = values["weights-only"].as<bool>();
+  wanted.select = selected_by(values);
+  wanted.rename = renamed_by(values);
+  wanted.dtype = dtype_of(values);
+  wanted.workers = workers_of(values);
+  wanted.memory = memory_of(values);
+  wanted.dry_run = values["dry-run"].as<bool>();
   if (values.count("step")) {
-    import.step = values["step"].as<std::int64_t>();
-    SHOAL_CHECK(*import.step >= 0, OptionError, "--step {} is no number of steps; it is 0 or more", *import.step);
+    wanted.step = values["step"].as<std::int64_t>();
+    SHOAL_CHECK(*wanted.step >= 0, OptionError, "--step {} is no number of steps; it is 0 or more", *wanted.step);
   }
-  return import;
+  return wanted;
 }
 
 }  // namespace
@@ -78,6 +79,7 @@ checkpoint::ImportOptions options_from(const po::variables_map& values) {
 ExitCode ckpt_import(const std::vector<std::string>& arguments) {
   po::options_description options = import_options();
   add_workers_option(options);
+  add_memory_option(options);
   po::variables_map values;
   const CkptUsage usage{
       "import", "SOURCE --output DIR [options]",
@@ -87,17 +89,17 @@ ExitCode ckpt_import(const std::vector<std::string>& arguments) {
       "shoal ckpt import runs/fsdp2/step-1000 --output checkpoints/llama --ranks 64"};
   if (!parse_ckpt_options(usage, options, arguments, values)) return ExitCode::ok;
   SHOAL_CHECK(values.count("output"), OptionError, "shoal ckpt import: give --output DIR");
-  checkpoint::ImportOptions import = options_from(values);
+  checkpoint::ImportOptions wanted = options_from(values);
   checkpoint::ImportReport report;
   {
     ProgressLine line;
-    import.progress = [&](bool checking, std::int64_t bytes, std::int64_t all_bytes) {
+    wanted.progress = [&](bool checking, std::int64_t bytes, std::int64_t all_bytes) {
       line.show(checking ? "reading back" : "copying", bytes, all_bytes);
-  };
-  report = checkpoint::import_checkpoint(import);
+    };
+    report = checkpoint::import_checkpoint(wanted);
+  }
+  print_report(report, wanted.ranks);
+  return ExitCode::ok;
 }
-print_report(report, import.ranks);
-return ExitCode::ok;
-}  // namespace shoal::apps
 
 }  // namespace shoal::apps

@@ -57,6 +57,15 @@ std::optional<DType> dtype_of(const po::variables_map& values) {
   return DType::float16;
 }
 
+void add_memory_option(po::options_description& options) {
+  options.add_options()("memory", po::value<std::string>()->value_name("SIZE")->default_value("1GiB"),
+                        "the most memory to take; fewer threads if need be");
+}
+
+std::int64_t memory_of(const po::variables_map& values) {
+  return bytes_from("memory", values["memory"].as<std::string>());
+}
+
 void add_choice_options(po::options_description& options) {
   const auto texts = [](const char* name) { return po::value<std::vector<std::string>>()->value_name(name); };
   options.add_options()("select", texts("GLOB"),

@@ -32,6 +32,10 @@ void add_workers_option(boost::program_options::options_description& options,
                         const char* what = "threads that read and compare", std::optional<int> workers = std::nullopt);
 int workers_of(const boost::program_options::variables_map& values);
 
+// --memory SIZE, 1GiB unless given, and its value in bytes.
+void add_memory_option(boost::program_options::options_description& options);
+std::int64_t memory_of(const boost::program_options::variables_map& values);
+
 // --dtype TYPE, and the element type that it names; nothing where it is not given. OptionError for another word.
 void add_dtype_option(boost::program_options::options_description& options, const char* what);
 std::optional<DType> dtype_of(const boost::program_options::variables_map& values);

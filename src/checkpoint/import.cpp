@@ -208,8 +208,14 @@ ImportMemory memory_of(const Manifest& manifest, const ImportOptions& options) {
   // more than tensors of a unit.
   constexpr std::int64_t kBytesPerTensor = 3 << 10, kBytesPerRank = 4 << 10;
   constexpr std::int64_t kCopies = 3;  // what was read and, at most twice as large, converted
-  return {static_cast<std::int64_t>(manifest.tensors.size()) * kBytesPerTensor + manifest.ranks * kBytesPerRank,
-          std::max<std::int64_t>(kCopies, options.workers) * kChunkBytes};
+  ImportMemory memory;
+  memory.tables = static_cast<std::int64_t>(manifest.tensors.size()) * kBytesPerTensor + manifest.ranks * kBytesPerRank;
+  const std::int64_t allowed = (options.memory - memory.tables) / kChunkBytes;
+  SHOAL_CHECK(allowed >= kCopies, OptionError, "--memory {} is too little: this import needs {} bytes", options.memory,
+              memory.tables + kCopies * kChunkBytes);
+  memory.workers = static_cast<int>(std::min<std::int64_t>(options.workers, allowed));
+  memory.buffers = std::max<std::int64_t>(kCopies, memory.workers) * kChunkBytes;
+  return memory;
 }
 
 ImportReport report_of(const ForeignState& state, const Manifest& manifest, const ImportOptions& options) {
@@ -245,7 +251,7 @@ ImportReport import_checkpoint(const ImportOptions& options) {
       copy_tensor(state.contents, i, manifest.tensors[i].spec.dtype, targets,
                   [&](std::int64_t bytes) { tell(false, copied += bytes); });
   };
-  const NewCheckpoint made = write_new_checkpoint(options.output, manifest, options.workers, fill,
+  const NewCheckpoint made = write_new_checkpoint(options.output, manifest, report.memory.workers, fill,
                                                   [&](std::int64_t bytes) { tell(true, bytes); });
   report.path = made.path;
   report.verify_seconds = made.verify_seconds;

@@ -19,14 +19,15 @@ struct ImportOptions {
   std::filesystem::path source;
   std::filesystem::path output;  // the directory of checkpoints to make; missing or empty
   int ranks = 1;
-  std::string key;                   // the dictionary in the source that holds the model; "": the usual ones
-  bool weights_only = false;         // leave the optimizer out
-  std::vector<std::string> select;   // globs on the source's names, before they are renamed; empty: all
-  RenameRules rename;                // of the source's names
-  std::optional<DType> dtype;        // of all floating tensors of the result; nothing: as they are
-  std::optional<std::int64_t> step;  // that the result has; nothing: the source's, or 0
-  int workers = 1;                   // threads that read the result back
-  bool dry_run = false;              // read headers alone and write nothing
+  std::string key;                              // the dictionary in the source that holds the model; "": the usual ones
+  bool weights_only = false;                    // leave the optimizer out
+  std::vector<std::string> select;              // globs on the source's names, before they are renamed; empty: all
+  RenameRules rename;                           // of the source's names
+  std::optional<DType> dtype;                   // of all floating tensors of the result; nothing: as they are
+  std::optional<std::int64_t> step;             // that the result has; nothing: the source's, or 0
+  int workers = 1;                              // threads that read the result back
+  std::int64_t memory = std::int64_t{1} << 30;  // bytes that tables and buffers may take
+  bool dry_run = false;                         // read headers alone and write nothing
   // Often: `checking`: what was written is read back.
   std::function<void(bool checking, std::int64_t bytes, std::int64_t all_bytes)> progress;
 };
@@ -34,6 +35,7 @@ struct ImportOptions {
 // In bytes, beside the program's own and what the source's headers take.
 struct ImportMemory {
   std::int64_t tables = 0, buffers = 0;
+  int workers = 0;  // as many as were wanted, or as `memory` allows
 };
 
 struct ImportReport {

@@ -70,6 +70,24 @@ TEST_P(ImportDamage, WeightsAlone) {
   EXPECT_GE(weights, 2);
 }
 
+TEST_P(ImportDamage, MemoryIsKeptTo) {
+  ImportOptions wanted{.source = source(), .output = output(), .ranks = 2, .workers = 100};
+  wanted.dry_run = true;
+  const ImportMemory all = import_checkpoint(wanted).memory;
+  EXPECT_EQ(all.workers, 100);
+  wanted.memory = 50 << 20;
+  const ImportMemory some = import_checkpoint(wanted).memory;
+  EXPECT_EQ(some.workers, 12);  // of 4 MiB each
+  EXPECT_LE(some.tables + some.buffers, wanted.memory);
+  wanted.memory = 10 << 20;
+  try {
+    import_checkpoint(wanted);
+    ADD_FAILURE() << "no error";
+  } catch (const OptionError& error) {
+    EXPECT_NE(std::string(error.what()).find("--memory 10485760 is too little"), std::string::npos) << error.what();
+  }
+}
+
 TEST_P(ImportDamage, MissingOrCutFiles) {
   EXPECT_TRUE(import());
   for (const fs::path& file : files_) {

@@ -7,11 +7,8 @@
 #include <algorithm>
 #include <map>
 
-#include "fsdp/counting_group.h"
 #include "fsdp/memory_plan.h"
-#include "fsdp/micro_steps.h"
-#include "fsdp/runtime.h"
-#include "support/on_ranks.h"
+#include "fsdp/watched.h"
 
 namespace shoal::testing {
 namespace {
@@ -67,24 +64,11 @@ TEST(LargeUnits, ChangeNoBit) {
   });
 }
 
-struct Run {
-  TrafficByCall traffic;
-  std::unique_ptr<CountingGroup> counting;
-  TestModel model;
-  std::unique_ptr<comm::DeviceMesh> mesh;
-  std::unique_ptr<fsdp::FullyShardedModule> sharded;
-};
-
-std::unique_ptr<Run> run_with(comm::ProcessGroup& world, const char* wrap, fsdp::FullyShardOptions options) {
-  auto run = std::make_unique<Run>();
-  run->counting = std::make_unique<CountingGroup>(device_world(world), run->traffic);
-  run->model = prepared({.make = make_ends});
-  run->mesh = std::make_unique<comm::DeviceMesh>(world, *run->counting, world.size());
-  run->sharded = fsdp::fully_shard(run->model.module, *run->mesh, *fsdp::parse_wrap_policy(wrap), options);
-  return run;
+std::unique_ptr<Watched> run_with(comm::ProcessGroup& world, const char* wrap, const fsdp::FullyShardOptions& options) {
+  return watch(world, {.make = make_ends, .wrap = wrap, .options = options}, world.size());
 }
 
-void train(Run& run, comm::ProcessGroup& world) {
+void train(Watched& run, comm::ProcessGroup& world) {
   run.sharded->run([&] { backward(run.model, {.make = make_ends}, 0, world.rank() % 4); });
   run.sharded->zero_grad();
 }

@@ -7,10 +7,7 @@
 #include <stdexcept>
 
 #include "core/error.h"
-#include "fsdp/counting_group.h"
-#include "fsdp/micro_steps.h"
-#include "fsdp/runtime.h"
-#include "support/on_ranks.h"
+#include "fsdp/watched.h"
 
 namespace shoal::testing {
 namespace {
@@ -36,24 +33,9 @@ std::string text(const Schedule& s) {
   return fmt::format("forward {}, backward {}, post {}, limit {}", s.forward, s.backward, s.post, s.limit);
 }
 
-// A module whose group's calls are counted.
-struct Watched {
-  TrafficByCall traffic;
-  std::unique_ptr<CountingGroup> counting;
-  TestModel model;
-  std::unique_ptr<comm::DeviceMesh> mesh;
-  std::unique_ptr<fsdp::FullyShardedModule> sharded;
-};
-
 std::unique_ptr<Watched> watch(comm::ProcessGroup& world, const fsdp::FullyShardOptions& options, int shard_size,
                                int regather_size = 0) {
-  auto watched = std::make_unique<Watched>();
-  watched->counting = std::make_unique<CountingGroup>(device_world(world), watched->traffic);
-  watched->model = prepared({});
-  watched->mesh = std::make_unique<comm::DeviceMesh>(world, *watched->counting, shard_size, regather_size);
-  watched->sharded =
-      fsdp::fully_shard(watched->model.module, *watched->mesh, *fsdp::parse_wrap_policy("class:Block"), options);
-  return watched;
+  return watch(world, MicroJob{.options = options}, shard_size, regather_size);
 }
 
 void train(Watched& watched, comm::ProcessGroup& world) {
