@@ -42,7 +42,7 @@ class Planner {
  public:
   explicit Planner(const PlanOptions& options);
 
-  Planned plan(fsdp::Strategy strategy);
+  Planned plan(fsdp::Strategy strategy, const fsdp::ActivationPlan& activations);
   std::int64_t parameters();
   std::int64_t checkpoint_bytes();
   const train::BatchPlan& batches() const { return batches_; }
@@ -76,7 +76,7 @@ std::vector<fsdp::UnitSizes> Planner::units(const fsdp::MeshShape& mesh, const f
                           options_->train.run.device == "cpu");
 }
 
-Planned Planner::plan(fsdp::Strategy strategy) {
+Planned Planner::plan(fsdp::Strategy strategy, const fsdp::ActivationPlan& activations) {
   train::ShardingOptions sharding = options_->train.sharding;
   sharding.strategy = fsdp::name_of(strategy);
   if (!fsdp::reshards_after_forward(strategy)) sharding.limit_all_gathers = sharding.reshard_after_forward = 0;
@@ -89,7 +89,7 @@ Planned Planner::plan(fsdp::Strategy strategy) {
   const bool keeps = train::parse_accumulate_mode(sharding.accumulate_mode) == train::AccumulateMode::keep;
   return {strategy, mesh,
           fsdp::plan_of(sizes, mesh, how, states_, static_cast<std::int64_t>(options_->card_gib * kGiB)),
-          fsdp::step_traffic(sizes, mesh, how, batches_.micro_steps, keeps)};
+          fsdp::step_traffic(sizes, mesh, how, batches_.micro_steps, keeps, activations.idle_in_backward)};
 }
 
 std::int64_t Planner::parameters() {
@@ -168,7 +168,8 @@ std::string json_of(Planner& planner, const std::vector<Planned>& plans, const f
   return json.dump(2);
 }
 
-void print(Planner& planner, const std::vector<Planned>& plans, const PlanOptions& options) {
+void print(Planner& planner, const std::vector<Planned>& plans, const fsdp::ActivationPlan& activations,
+           const PlanOptions& options) {
   const TrainOptions& train = options.train;
   log::result(
       "{}: {} parameters; {} ranks, micro-batches of {} a rank, {} micro-steps a step; --wrap {}, --param-dtype "
@@ -177,7 +178,6 @@ void print(Planner& planner, const std::vector<Planned>& plans, const PlanOption
       planner.batches().micro_steps, train.sharding.wrap, train.sharding.param_dtype, train.sharding.offload,
       train.optimizer.rule.name);
   log::result("a checkpoint takes {} GiB", gib(planner.checkpoint_bytes()));
-  const fsdp::ActivationPlan activations = planner.activations();
   if (activations.unknown.empty())
     log::result("GiB of a rank (ranks: replicas x shards); of the activations {} wait for backward:",
                 gib(activations.kept));
@@ -198,15 +198,16 @@ ExitCode run(const std::vector<std::string>& arguments) {
     return ExitCode::ok;
   }
   Planner planner(*options);
+  const fsdp::ActivationPlan activations = planner.activations();
   std::vector<Planned> plans;
   for (const auto strategy : {fsdp::Strategy::full_shard, fsdp::Strategy::shard_grad_op, fsdp::Strategy::hybrid_shard,
                               fsdp::Strategy::hybrid_shard_zero2, fsdp::Strategy::no_shard})
-    plans.push_back(planner.plan(strategy));
+    plans.push_back(planner.plan(strategy, activations));
   if (options->json) {
-    log::print_result(json_of(planner, plans, planner.activations()));
+    log::print_result(json_of(planner, plans, activations));
     return ExitCode::ok;
   }
-  print(planner, plans, *options);
+  print(planner, plans, activations, *options);
   return ExitCode::ok;
 }
 

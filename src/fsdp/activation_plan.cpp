@@ -43,7 +43,9 @@ class SymbolicModule final : public torch_internals::StorageOwner {
   SymbolicModule(torch::nn::Module& module, const WrapPolicy& policy, const FullyShardOptions& options);
 
   at::Tensor forward(const std::function<at::Tensor()>& loss);
+  void backward(const at::Tensor& loss);
   std::int64_t host_bytes() const { return offload_ ? offload_->host_bytes() : 0; }
+  std::vector<std::string> idle_in_backward() const;
   void before_operator(std::span<torch_internals::StorageUser* const> users) override;
 
   // Called in backward for each unit whose gradients are complete, with how many elements they have.
@@ -63,6 +65,8 @@ class SymbolicModule final : public torch_internals::StorageOwner {
   std::vector<std::shared_ptr<void>> hooks_;
   std::unique_ptr<Recompute> recompute_;
   std::unique_ptr<SavedOffload> offload_;
+  bool in_backward_ = false;
+  std::set<const Unit*> used_in_backward_;
 };
 
 SymbolicModule::SymbolicModule(torch::nn::Module& module, const WrapPolicy& policy, const FullyShardOptions& options)
@@ -114,12 +118,27 @@ void SymbolicModule::gradient_arrived(const at::Tensor& parameter, Waits& waits)
 void SymbolicModule::before_operator(std::span<torch_internals::StorageUser* const> users) {
   if (recompute_) recompute_->before_operator(users);
   if (offload_) offload_->before_operator(users);
+  if (!in_backward_) return;
+  for (const torch_internals::StorageUser* user : users)
+    used_in_backward_.insert(&static_cast<const UnitStorage*>(user)->unit());
 }
 
 at::Tensor SymbolicModule::forward(const std::function<at::Tensor()>& loss) {
   const RecomputeScope recompute(recompute_.get());
   const OffloadScope offload(offload_.get(), recompute_.get());
   return loss();
+}
+
+void SymbolicModule::backward(const at::Tensor& loss) {
+  in_backward_ = true;
+  loss.backward();
+}
+
+std::vector<std::string> SymbolicModule::idle_in_backward() const {
+  std::vector<std::string> idle;
+  for (const auto& unit : units_)
+    if (!used_in_backward_.contains(unit.get())) idle.push_back(unit->fqn());
+  return idle;
 }
 
 // LibTorch's messages go on with advice and, on further lines, with the place.
@@ -157,11 +176,12 @@ ActivationPlan plan_activations(torch::nn::Module& module, const WrapPolicy& pol
       plan.stretches.push_back({elements, memory.take_peak()});
       elements += more;
     };
-    sum.backward();
+    symbolic.backward(sum);
     sum.reset();
     plan.stretches.push_back({elements, memory.take_peak()});
     plan.peak = memory.peak();
     plan.host = symbolic.host_bytes();
+    plan.idle_in_backward = symbolic.idle_in_backward();
   } catch (const std::exception& error) {
     plan = {.unknown = first_sentence_of(error)};
   }

@@ -27,6 +27,8 @@ struct ActivationPlan {
     std::int64_t elements, peak;
   };
   std::vector<Stretch> stretches = {};
+  // Names of units whose parameters backward does not use, as that of an embedding: they are not gathered again.
+  std::vector<std::string> idle_in_backward = {};
   // Why nothing is known, for one line; else empty.
   std::string unknown = {};
 

@@ -17,7 +17,8 @@ std::int64_t gather(const UnitSizes& unit, int ranks) {
 }  // namespace
 
 StepTraffic step_traffic(const std::vector<UnitSizes>& units, const MeshShape& mesh, const FullyShardOptions& options,
-                         std::int64_t micro_steps, bool keep_gradients) {
+                         std::int64_t micro_steps, bool keep_gradients,
+                         const std::vector<std::string>& idle_in_backward) {
   StepTraffic traffic;
   for (const UnitSizes& unit : units) {
     traffic.gathered += micro_steps * gather(unit, mesh.shard);
@@ -25,7 +26,8 @@ StepTraffic step_traffic(const std::vector<UnitSizes>& units, const MeshShape& m
     const auto from_the_end = static_cast<std::size_t>(&units.back() - &unit);
     const bool stays = unit.is_root() || from_the_end < std::min<std::size_t>(2, most_whole(options)) ||
                        !options.reshard_after_forward;
-    if (!stays) traffic.gathered += micro_steps * gather(unit, mesh.regather > 0 ? mesh.regather : mesh.shard);
+    const bool idle = std::find(idle_in_backward.begin(), idle_in_backward.end(), unit.fqn) != idle_in_backward.end();
+    if (!stays && !idle) traffic.gathered += micro_steps * gather(unit, mesh.regather > 0 ? mesh.regather : mesh.shard);
     for (const FlatSizes& flat : unit.flats) {
       traffic.reduced += (keep_gradients ? 1 : micro_steps) * others_part(flat.sent, mesh.shard);
       if (flat.trained) traffic.replicated += 2 * others_part(flat.master, mesh.replicate);

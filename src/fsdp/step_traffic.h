@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "fsdp/unit_sizes.h"
@@ -18,9 +19,10 @@ struct StepTraffic {
 };
 
 // With `micro_steps` a step, of which each reduces gradients, or with `keep_gradients` the last alone. Assumes that
-// each unit is used once forward and once backward, though an embedding is not used again in backward, and that the
-// last two of forward stay for backward where there may be two.
+// each unit is used once forward and, but for those named in `idle_in_backward`, once backward, and that the last two
+// of forward stay for backward where there may be two.
 StepTraffic step_traffic(const std::vector<UnitSizes>& units, const MeshShape& mesh, const FullyShardOptions& options,
-                         std::int64_t micro_steps, bool keep_gradients);
+                         std::int64_t micro_steps, bool keep_gradients,
+                         const std::vector<std::string>& idle_in_backward = {});
 
 }  // namespace shoal::fsdp

@@ -8,6 +8,7 @@
 #include "fsdp/memory_plan.h"
 #include "fsdp/runtime.h"
 #include "fsdp/sharded_optimizer.h"
+#include "fsdp/step_traffic.h"
 #include "optim/optimizer.h"
 #include "support/live_bytes.h"
 #include "support/on_ranks.h"
@@ -23,6 +24,7 @@ struct Case {
   std::string model, strategy, param_dtype, offload, checkpoint;
   bool activation_offload = false;
   std::int64_t batch = 4, length = 128;
+  bool large_units = false;  // embedding and head are units of their own
 };
 
 std::string text_of(const Case& c) {
@@ -44,6 +46,9 @@ TrainOptions options_of(const Case& c) {
   options.sharding.offload = c.offload;
   options.sharding.activation_checkpoint = c.checkpoint;
   options.sharding.activation_offload = c.activation_offload;
+  if (!c.large_units) return options;
+  options.model.shape.untied_head = true;
+  options.sharding.wrap = options.sharding.wrap.substr(0, options.sharding.wrap.find('+')) + "+rest:20000";
   return options;
 }
 
@@ -71,12 +76,13 @@ data::Batch batch_of(const models::ModelEntry& entry, const TrainOptions& option
   return batch;
 }
 
-// Bytes of one rank: the peak of its steps, and what is planned beside activations.
+// Bytes of one rank: the peak of its steps, and what is planned beside activations; a step's gathers.
 struct Measured {
   std::int64_t peak = 0, planned = 0;
+  std::int64_t gathered = 0, planned_gathers = 0, gathers_with_all = 0;
 };
 
-Measured measure(comm::ProcessGroup& world, const Case& wanted) {
+Measured measure(comm::ProcessGroup& world, const Case& wanted, const std::vector<std::string>& idle) {
   const models::ModelEntry& entry = models::find_model(wanted.model);
   const TrainOptions options = options_of(wanted);
   const auto policy = fsdp::parse_wrap_policy(options.sharding.wrap);
@@ -87,21 +93,29 @@ Measured measure(comm::ProcessGroup& world, const Case& wanted) {
       fsdp::shard_group_size(fsdp::parse_strategy(wanted.strategy), world.size(), world.size(), world.size() / 2));
   const auto model = entry.make(options.model.shape);
   model->set_training(true);
+  const fsdp::FullyShardOptions how = sharding_of(options);
+  const fsdp::MeshShape shape = fsdp::shape_of(mesh);
+  const auto units = fsdp::unit_sizes(*model->module(), *policy, shape, how, /*on_cpu=*/true);
 
   const auto live = std::make_shared<LiveBytes>();
   const c10::DebugInfoGuard counting(c10::DebugInfoKind::PROFILER_STATE, live);
-  const auto sharded = fsdp::fully_shard(model->module(), mesh, *policy, sharding_of(options));
+  const auto sharded = fsdp::fully_shard(model->module(), mesh, *policy, how);
   const std::int64_t lent = traffic["allocate"].bytes;
   fsdp::ShardedOptimizer optimizer(*sharded, optim::make_optimizer({.name = "adamw"}));
   live->peak = live->live;  // of the steps alone
   for (int step = 0; step < 2; ++step) {
+    traffic["all_gather"] = {};
     const data::Batch batch = batch_of(entry, options, wanted.batch);
     sharded->run([&] { model->loss(batch).sum.backward(); });
     optimizer.step(0.1, 1);
   }
   sharded->state_dict();  // waits for steps on the host
   const fsdp::MemoryPlan memory = fsdp::plan_of(*sharded, optimizer.states(), 0);
-  return {live->peak + lent, memory.fixed() + memory.host};
+  const auto planned_gathers = [&](const std::vector<std::string>& not_again) {
+    return fsdp::step_traffic(units, shape, how, /*micro_steps=*/1, /*keep_gradients=*/false, not_again).gathered;
+  };
+  return {live->peak + lent, memory.fixed() + memory.host, traffic["all_gather"].bytes * (shape.shard - 1),
+          planned_gathers(idle), planned_gathers({})};
 }
 
 void expect_within(int ranks, const Case& wanted, double tolerance = 0.03) {
@@ -112,7 +126,9 @@ void expect_within(int ranks, const Case& wanted, double tolerance = 0.03) {
   EXPECT_EQ(activations.unknown, "");
   on_ranks(ranks, [&](comm::ProcessGroup& world) {
     at::set_num_threads(1);
-    const Measured m = measure(world, wanted);
+    const Measured m = measure(world, wanted, activations.idle_in_backward);
+    EXPECT_EQ(m.gathered, m.planned_gathers);
+    EXPECT_EQ(m.planned_gathers < m.gathers_with_all, wanted.large_units);
     const std::int64_t planned = m.planned + activations.peak + activations.host;
     EXPECT_NEAR(static_cast<double>(m.peak) / static_cast<double>(planned), 1, tolerance)
         << text_of(wanted) << ": " << m.peak << " bytes measured, planned " << planned << ", of these "
@@ -153,6 +169,15 @@ TEST(PlannedMemory, OfEachModel) {
     for (const char* checkpoint : {"none", "full"})
       for (const char* model : {"llama-tiny", "bert-tiny"})
         expect_within(2, {model, "full_shard", dtype, "none", checkpoint});
+}
+
+TEST(PlannedMemory, OfLargeUnits) {
+  for (const char* model : {"gpt2-tiny", "llama-tiny"})
+    for (const char* checkpoint : {"none", "full"}) {
+      Case wanted{model, "full_shard", "bf16", "none", checkpoint};
+      wanted.large_units = true;
+      expect_within(4, wanted);
+    }
 }
 
 // What the allocator of an H200 had at its peak beside parameters, gradients, states and unit buffers, in GiB.
