@@ -4,7 +4,7 @@
 #include "apps/ckpt_text.h"
 #include "apps/ckpt_verbs.h"
 #include "apps/progress_line.h"
-#include "checkpoint/wanted.h"
+#include "checkpoint/import.h"
 #include "core/check.h"
 #include "core/logging.h"
 

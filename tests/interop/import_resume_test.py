@@ -60,8 +60,7 @@ def fsdp2_rank(rank, port, text, folder, losses):
         total = loss.detach().double()
         torch.distributed.all_reduce(total)
         losses[step] = total.item() / targets.numel()
-    torch.distributed.barrier()
-    torch.distributed.destroy_process_group()
+    job.leave()
 
 
 def call(command, expected=0):
