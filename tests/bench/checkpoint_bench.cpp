@@ -123,6 +123,20 @@ void await_deletion(comm::ProcessGroup& world, const fs::path& folder) {
   world.barrier();
 }
 
+// By rank 0.
+void print_medians(comm::ProcessGroup& world, std::int64_t mib, int workers,
+                   const std::map<std::string, std::vector<double>>& seconds) {
+  if (world.rank() != 0) return;
+  std::map<std::string, double> middle;
+  for (const auto& [what, values] : seconds) middle[what] = median(values);
+  fmt::print("{{\"ranks\": {}, \"mib_a_rank\": {}, \"rounds\": {}, \"read_workers\": {}", world.size(), mib,
+             seconds.at("save").size(), workers);
+  for (const auto& [what, value] : middle) fmt::print(", \"{}_s\": {:.4f}", what, value);
+  fmt::print(", \"save_over_plain\": {:.3f}, \"load_over_plain\": {:.3f}, \"load_from_disk_over_plain\": {:.3f}}}\n",
+             middle["plain_write"] / middle["save"], middle["plain_read"] / middle["load"],
+             middle["plain_read_from_disk"] / middle["load_from_disk"]);
+}
+
 void bench(comm::ProcessGroup& world, const fs::path& folder, std::int64_t mib, int rounds, int workers) {
   Held held;
   make_state(held, world.rank(), world.size(), mib << 20);
@@ -160,15 +174,7 @@ void bench(comm::ProcessGroup& world, const fs::path& folder, std::int64_t mib, 
     if (round > 0)  // the first one warms up
       for (const auto& [what, value] : now) seconds[what].push_back(value);
   }
-  if (world.rank() != 0) return;
-  std::map<std::string, double> middle;
-  for (const auto& [what, values] : seconds) middle[what] = median(values);
-  fmt::print("{{\"ranks\": {}, \"mib_a_rank\": {}, \"rounds\": {}, \"read_workers\": {}", world.size(), mib, rounds,
-             workers);
-  for (const auto& [what, value] : middle) fmt::print(", \"{}_s\": {:.4f}", what, value);
-  fmt::print(", \"save_over_plain\": {:.3f}, \"load_over_plain\": {:.3f}, \"load_from_disk_over_plain\": {:.3f}}}\n",
-             middle["plain_write"] / middle["save"], middle["plain_read"] / middle["load"],
-             middle["plain_read_from_disk"] / middle["load_from_disk"]);
+  print_medians(world, mib, workers, seconds);
 }
 
 }  // namespace
