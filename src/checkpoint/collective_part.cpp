@@ -1,7 +1,6 @@
 #include "checkpoint/collective_part.h"
 
 #include <chrono>
-#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -46,16 +45,10 @@ void remove_leftovers(const fs::path& output) {
 }
 
 void lay_out_part(const fs::path& part, const ExportSource& source) {
-  const std::int64_t bytes = source.layout.files.front().bytes;
-  const fs::path directory = directory_of(part);
-  std::error_code unknown;
-  const fs::space_info space = fs::space(directory, unknown);
-  SHOAL_CHECK(unknown || space.available >= static_cast<std::uintmax_t>(bytes), IoError,
-              "{} has {} bytes free and the file needs {}: free some, or choose another --output", directory.string(),
-              space.available, bytes);
+  check_room(directory_of(part), source.layout);
   hdf5::make_file_with_hints(part, hdf5::stripe_hints(source.plan.tensor_bytes()));
   OutputFile file = OutputFile::open_existing(part);
-  file.reserve(bytes);
+  file.reserve(source.layout.files.front().bytes);
   for (const auto& [place, record] : source.layout.records({}))
     file.write_at(place.offset, record.data(), record.size());
   file.sync();

@@ -8,6 +8,17 @@ namespace fs = std::filesystem;
 
 fs::path part_path(const fs::path& output) { return output.string() + ".part"; }
 
+// Rather now than after hours: the parts are made with holes, which a full disk finds out late.
+void check_room(const fs::path& directory, const ExportLayout& layout) {
+  std::uintmax_t needed = 0;
+  for (const ExportFile& file : layout.files) needed += static_cast<std::uintmax_t>(file.bytes);
+  std::error_code unknown;
+  const fs::space_info space = fs::space(directory, unknown);
+  SHOAL_CHECK(unknown || space.available >= needed, IoError,
+              "{} has {} bytes free and the export needs {}: free some, or choose another --output", directory.string(),
+              space.available, needed);
+}
+
 ExportParts::ExportParts(const ExportLayout& layout, const fs::path& journal, std::uint64_t plan, ExportTeam team,
                          bool direct)
     : layout_(&layout),
@@ -39,18 +50,6 @@ std::vector<FinishedPiece> ExportParts::finished_before() const {
   return finished;
 }
 
-// Rather now than after hours: the parts are made with holes, which a full disk finds out late.
-void ExportParts::check_room() const {
-  std::uintmax_t needed = 0;
-  for (const ExportFile& file : layout_->files) needed += static_cast<std::uintmax_t>(file.bytes);
-  const fs::path directory = directory_of(journal_.path());
-  std::error_code unknown;
-  const fs::space_info space = fs::space(directory, unknown);
-  SHOAL_CHECK(unknown || space.available >= needed, IoError,
-              "{} has {} bytes free and the export needs {}: free some, or choose another --output", directory.string(),
-              space.available, needed);
-}
-
 // The journals go first: they must not call finished what is not there any more. Room is looked at when an old part has
 // given its own back.
 void ExportParts::begin_anew() {
@@ -58,7 +57,7 @@ void ExportParts::begin_anew() {
   team_.tidy_up();
   std::vector<OutputFile> parts;
   for (const ExportFile& file : layout_->files) parts.emplace_back(part_path(file.path));
-  check_room();
+  check_room(directory_of(journal_.path()), *layout_);
   for (std::size_t i = 0; i < parts.size(); ++i) parts[i].resize(layout_->files[i].bytes);
 }
 

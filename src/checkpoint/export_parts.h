@@ -12,6 +12,9 @@ namespace shoal::checkpoint {
 
 std::filesystem::path part_path(const std::filesystem::path& output);
 
+// IoError where the file system of `directory` has not room for all files.
+void check_room(const std::filesystem::path& directory, const ExportLayout& layout);
+
 class ExportParts {
  public:
   // `direct`: what is written goes past the page cache where it can.
@@ -39,7 +42,6 @@ class ExportParts {
  private:
   bool complete() const;
   void begin_anew();
-  void check_room() const;
   std::vector<FinishedPiece> finished_before() const;
 
   const ExportLayout* layout_;

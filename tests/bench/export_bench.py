@@ -3,8 +3,8 @@
     export_bench.py SHOAL_CKPT MAKE_CHECKPOINT FOLDER MEGABYTES [ROUNDS [WHAT,…]]     lines of JSON
 
 Takes turns, with a cold cache for what is read and outputs synced. WHAT: of cp, hdf5, pt, safetensors, bf16,
-dcp, and hdf5-unread and so on without reading back; unless given, all of them. The Python that runs it has torch where dcp is
-wanted; FOLDER has room for three times MEGABYTES.
+dcp, and hdf5-unread and so on without reading back; unless given, all of them. The Python that runs it has torch where
+dcp is wanted; FOLDER has room for three times MEGABYTES.
 """
 import glob
 import json
@@ -14,6 +14,8 @@ import statistics
 import subprocess
 import sys
 import time
+
+ALL = "cp,hdf5,hdf5-unread,pt,pt-unread,safetensors,safetensors-unread,bf16,dcp"
 
 DCP_SAVE = """
 import sys, torch, torch.distributed.checkpoint as dcp
@@ -75,7 +77,7 @@ def commands_for(shoal_ckpt, ckpt, dcp, out):
     return commands
 
 
-def main(shoal_ckpt, make_checkpoint, folder, megabytes, rounds="3", wanted="cp,hdf5,hdf5-unread,pt,pt-unread,safetensors,safetensors-unread,bf16,dcp"):
+def main(shoal_ckpt, make_checkpoint, folder, megabytes, rounds="3", wanted=ALL):
     folder = os.path.join(folder, "export_bench")
     shutil.rmtree(folder, ignore_errors=True)
     os.makedirs(folder)
