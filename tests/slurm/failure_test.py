@@ -44,7 +44,8 @@ class FailureTest(cluster.LiveTest):
         self.assertEqual(job.wait_for_end(), "FAILED", job.log())
         # 137 where Slurm was the first to end the others, 6 where a neighbour has seen it and aborted the job.
         self.assertIn(job.exit_code, (6, 137), job.log())
-        self.assertRegex(job.log(), rf"n2: task {rank}: Killed")
+        # Slurm names it alone, or beside a neighbour that ended before Slurm had told of it ("tasks 2-3: Killed").
+        self.assertRegex(job.log(), r"n2: tasks? [-,\d]+: Killed")
         failure = self.first_failure()
         self.assertEqual((failure["rank"], failure["host"], failure["attempt"]), (rank, "n2", 1), failure)
         told = run(cluster.PROGRAMS / "shoal", "status", self.folder / "ck").output
@@ -57,11 +58,11 @@ class FailureTest(cluster.LiveTest):
         cluster.on_node("n2", "kill", "-STOP", pid)
         self.assertEqual(job.wait_for_end(60), "FAILED", job.log())
         self.assertLess(time.monotonic() - stopped, 30)
-        # Once the ranks of one node have ended with 20, srun kills those of others that have not come to it yet, and
-        # tells the largest code of all.
+        # Ranks that have ended with 20 have Slurm kill those that have not come to it yet, on all nodes, and srun tells
+        # the largest code of those it has seen: each of 20 and 137 can be the only one. The batch shell tells the same.
         self.assertIn(job.exit_code, (20, 137), job.log())
-        self.assertIn("Exited with exit code 20", job.log())
-        self.assertRegex(job.log(), rf"rank {rank}\b.*\bn2\b", job.log())
+        self.assertRegex(job.log(), rf"shoal job: .*exit code {job.exit_code}\b")
+        self.assertRegex(job.log(), rf"HANG: no progress for \d+ s \(--hang-timeout 5\): rank {rank} on host n2 ")
         self.assertEqual(self.first_failure()["rank"], rank)
 
 
