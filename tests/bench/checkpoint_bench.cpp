@@ -112,14 +112,22 @@ void drop_cache(const fs::path& folder) {
   }
 }
 
-// Old checkpoints are deleted in the background, beside what is measured next.
-void await_deletion(comm::ProcessGroup& world, const fs::path& folder) {
-  const auto under_way = [&] {
+// All begin alike: nothing is being deleted (a file system mounted with `discard` tells the disk of freed blocks after
+// the journal is written, beside what is measured next), and the page cache gets memory that was in use just now (on a
+// virtual machine the first touch of a page can cost more than to fill it).
+void settle(comm::ProcessGroup& world, const fs::path& folder) {
+  const auto deleting = [&] {
     return std::any_of(fs::directory_iterator(folder), fs::directory_iterator(), [](const auto& entry) {
       return entry.path().filename().string().find(".tmp.") != std::string::npos;
     });
   };
-  while (world.rank() == 0 && under_way()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  world.barrier();
+  if (world.rank() == 0) {
+    while (deleting()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    ::sync();
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+    drop_cache(folder);
+  }
   world.barrier();
 }
 
@@ -149,28 +157,31 @@ void bench(comm::ProcessGroup& world, const fs::path& folder, std::int64_t mib, 
   std::map<std::string, std::vector<double>> seconds;
   for (int round = 0; round <= rounds; ++round) {
     std::map<std::string, double> now;
-    const std::int64_t step = 10 * round;
-    await_deletion(world, folder);
-    const auto write = [&] { now["plain_write"] = seconds_of(world, [&] { write_plainly(plain, held); }); };
-    const auto save = [&] {
-      now["save"] = seconds_of(world, [&] { checkpointer.save(step + 1, views_of(held), "{}"); });
-      await_deletion(world, folder);
+    const auto time = [&](const char* what, const std::function<void()>& body) { now[what] = seconds_of(world, body); };
+    const auto settled = [&](const char* what, const std::function<void()>& body) {
+      settle(world, folder);
+      time(what, body);
     };
-    // In turns: a disk that is shared may be slower after so many bytes.
+    const auto write = [&] {
+      // As a save does, beside what is there until the new one is on the disk.
+      const fs::path next = plain.string() + ".next";
+      settled("plain_write", [&] { write_plainly(next, held); });
+      fs::rename(next, plain);
+    };
+    const auto read = [&] { read_plainly(plain, held); };
+    const auto load = [&] { checkpointer.restore(held.state, "auto"); };
+    // In turns: a shared disk may be slower after so many bytes.
     if (round % 2 == 0) write();
-    save();
+    settled("save", [&] { checkpointer.save(2 * round + 1, views_of(held), "{}"); });
     if (round % 2 == 1) write();
-    now["load"] = seconds_of(world, [&] { checkpointer.restore(held.state, "auto"); });
-    now["plain_read"] = seconds_of(world, [&] { read_plainly(plain, held); });
-    world.barrier();
-    if (world.rank() == 0) drop_cache(folder);
-    now["plain_read_from_disk"] = seconds_of(world, [&] { read_plainly(plain, held); });
-    if (world.rank() == 0) drop_cache(folder);
-    now["load_from_disk"] = seconds_of(world, [&] { checkpointer.restore(held.state, "auto"); });
-    await_deletion(world, folder);
-    now["async_start"] = seconds_of(world, [&] { checkpointer.start_save(step + 2, views_of(held), "{}"); });
-    now["async_copies"] = seconds_of(world, [&] { checkpointer.await_copies(); });
-    now["async_rest"] = seconds_of(world, [&] { checkpointer.finish_save(); });
+    settled("plain_read_from_disk", read);
+    settled("load_from_disk", load);
+    time("load", load);
+    read();
+    time("plain_read", read);
+    settled("async_start", [&] { checkpointer.start_save(2 * round + 2, views_of(held), "{}"); });
+    time("async_copies", [&] { checkpointer.await_copies(); });
+    time("async_rest", [&] { checkpointer.finish_save(); });
     if (round > 0)  // the first one warms up
       for (const auto& [what, value] : now) seconds[what].push_back(value);
   }
