@@ -34,14 +34,8 @@ fs::path new_part(comm::ProcessGroup& world, const fs::path& output) {
 void remove_leftovers(const fs::path& output) {
   const fs::path part = part_path(output);
   ExportTeam(part, {}).tidy_up();
-  const std::string name = part.filename().string();
-  std::vector<fs::path> leftovers{part, part.string() + ".journal"};
-  for (const auto& entry : fs::directory_iterator(directory_of(output))) {
-    const std::string other = entry.path().filename().string();
-    if (other.starts_with(name + ".") && is_checkpoint_id(std::string_view(other).substr(name.size() + 1)))
-      leftovers.push_back(entry.path());
-  }
-  for (const fs::path& leftover : leftovers) remove_tree(leftover);
+  for (const fs::path& leftover : {part, fs::path(part.string() + ".journal")}) remove_tree(leftover);
+  remove_collective_parts(output);
 }
 
 void lay_out_part(const fs::path& part, const ExportSource& source) {

@@ -1,5 +1,6 @@
 #include "checkpoint/export_parts.h"
 
+#include "checkpoint/file_names.h"
 #include "core/check.h"
 #include "core/logging.h"
 
@@ -7,6 +8,17 @@ namespace shoal::checkpoint {
 namespace fs = std::filesystem;
 
 fs::path part_path(const fs::path& output) { return output.string() + ".part"; }
+
+void remove_collective_parts(const fs::path& output) {
+  const std::string prefix = part_path(output).filename().string() + ".";
+  std::vector<fs::path> parts;
+  for (const auto& entry : fs::directory_iterator(directory_of(output))) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with(prefix) && is_checkpoint_id(std::string_view(name).substr(prefix.size())))
+      parts.push_back(entry.path());
+  }
+  for (const fs::path& part : parts) remove_tree(part);
+}
 
 // Rather now than after hours: the parts are made with holes, which a full disk finds out late.
 void check_room(const fs::path& directory, const ExportLayout& layout) {
@@ -55,6 +67,7 @@ std::vector<FinishedPiece> ExportParts::finished_before() const {
 void ExportParts::begin_anew() {
   journal_.begin({});
   team_.tidy_up();
+  remove_collective_parts(layout_->files.front().path);  // they write no more than one file
   std::vector<OutputFile> parts;
   for (const ExportFile& file : layout_->files) parts.emplace_back(part_path(file.path));
   check_room(directory_of(journal_.path()), *layout_);

@@ -124,6 +124,20 @@ TEST_P(ExportResume, ABadPartIsFound) {
   export_checkpoint(wanted);
 }
 
+// A collective export gives its part a name of its own, which only a later export to the same output can take away.
+TEST_P(ExportResume, WhatKilledCollectiveExportsHaveLeftIsRemoved) {
+  ExportOptions wanted = options("out");
+  wanted.shard_bytes = 0;
+  const fs::path left = root_ / "out.part.0123456789abcdef";
+  const std::vector<fs::path> of_others{root_ / "out.part.0123456789abcdeg", root_ / "out2.part.0123456789abcdef",
+                                        root_ / "out.partial"};
+  write_text_file(left, "half");
+  for (const fs::path& other : of_others) write_text_file(other, "kept");
+  export_checkpoint(wanted);
+  EXPECT_FALSE(fs::exists(left));
+  for (const fs::path& other : of_others) EXPECT_EQ(read_text_file(other), "kept") << other;
+}
+
 TEST_P(ExportResume, WorkersMakeNoDifference) {
   export_checkpoint(options("one"));
   ExportOptions four = options("four");
