@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Checks what the compiler does not: which layer may include which, where third-party headers may be used, sizes,
-and that links between documents lead somewhere.
+that links between documents lead somewhere, and that the documents tell of every layer.
 
 Usage: check_source.py ROOT                     prints each offence as FILE:LINE: reason; exit code 1 where there is one
        check_source.py ROOT --plain-headers     lists the headers of src/ that include nothing of LibTorch or CUDA
@@ -112,7 +112,18 @@ def check_links(folder, lines):
                 yield number, f"a link to '{target}', which does not exist"
 
 
+def layers_untold(root):
+    """Layers of src/ that a document which lists them does not name."""
+    layers = sorted(path.name for path in (root / "src").iterdir() if path.is_dir())
+    for document, form in (("README.md", "](src/{})"), ("docs/architecture.md", "`{}`")):
+        text = (root / document).read_text(encoding="utf-8") if (root / document).exists() else None
+        for layer in layers:
+            if text is not None and form.format(layer) not in text:
+                yield f"{document}:1: nothing is said of src/{layer}"
+
+
 def document_offences(root):
+    yield from layers_untold(root)
     for path in sorted([*root.glob("*.md"), *root.glob("docs/*.md")]):
         for number, reason in check_links(path.parent, path.read_text(encoding="utf-8").splitlines()):
             yield f"{path.relative_to(root).as_posix()}:{number}: {reason}"

@@ -93,8 +93,18 @@ class CheckSource(unittest.TestCase):
         self.write("docs/a.md", "see [b](b.md#part), [the web](https://example.org) and [here](#top)\n")
         self.write("docs/b.md", "see [a](a.md) and [the source](../src/core)\n")
         self.assertEqual(self.offences(), [])
-        self.write("README.md", "\nsee [c](docs/c.md)\n")
-        self.assert_one("README.md:2", "a link to 'docs/c.md'")
+        self.write("docs/c.md", "\nsee [d](d.md)\n")
+        self.assert_one("docs/c.md:2", "a link to 'd.md'")
+
+    def test_layers_are_told(self):
+        self.write("README.md", "[core](src/core), [shard](src/shard) and [fsdp](src/fsdp)\n")
+        self.write("docs/architecture.md", "`core`, `shard` and `fsdp`\n")
+        self.assertEqual(self.offences(), [])
+        self.write("README.md", "[core](src/core) and [shard](src/shard)\n")
+        self.assert_one("README.md:1", "nothing is said of src/fsdp")
+        self.write("README.md", "[core](src/core), [shard](src/shard) and [fsdp](src/fsdp)\n")
+        self.write("docs/architecture.md", "`core`, fsdp and `shard`\n")
+        self.assert_one("docs/architecture.md:1", "nothing is said of src/fsdp")
 
     def test_plain_headers(self):
         self.write("src/fsdp/policy.h", '#pragma once\n#include "fsdp/unit.h"\n')
