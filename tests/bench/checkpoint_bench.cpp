@@ -112,18 +112,24 @@ void drop_cache(const fs::path& folder) {
   }
 }
 
-// All begin alike: nothing is being deleted (a file system mounted with `discard` tells the disk of freed blocks after
-// the journal is written, beside what is measured next), and the page cache gets memory that was in use just now (on a
-// virtual machine the first touch of a page can cost more than to fill it).
-void settle(comm::ProcessGroup& world, const fs::path& folder) {
-  const auto deleting = [&] {
+// Old checkpoints are deleted in the background, beside what is measured next.
+void await_deletion(comm::ProcessGroup& world, const fs::path& folder) {
+  const auto under_way = [&] {
     return std::any_of(fs::directory_iterator(folder), fs::directory_iterator(), [](const auto& entry) {
       return entry.path().filename().string().find(".tmp.") != std::string::npos;
     });
   };
   world.barrier();
+  while (world.rank() == 0 && under_way()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  world.barrier();
+}
+
+// All that write or read from the disk begin alike: a file system mounted with `discard` has told the disk of freed
+// blocks, which it does after the journal is written, beside what is measured next; and the page cache gets memory that
+// was in use just now (on a virtual machine the first touch of a page can cost more than to fill it).
+void settle(comm::ProcessGroup& world, const fs::path& folder) {
+  await_deletion(world, folder);
   if (world.rank() == 0) {
-    while (deleting()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     ::sync();
     std::this_thread::sleep_for(std::chrono::seconds(1));
     drop_cache(folder);
@@ -145,46 +151,71 @@ void print_medians(comm::ProcessGroup& world, std::int64_t mib, int workers,
              middle["plain_read_from_disk"] / middle["load_from_disk"]);
 }
 
-void bench(comm::ProcessGroup& world, const fs::path& folder, std::int64_t mib, int rounds, int workers) {
-  Held held;
-  make_state(held, world.rank(), world.size(), mib << 20);
-  const fs::path plain = folder / fmt::format("plain_{}", world.rank());
-  checkpoint::Checkpointer checkpointer(world, {.directory = folder,
-                                                .keep = 1,
-                                                .stage_bytes = std::int64_t{64} << 30,
-                                                .allocate_stage = {},
-                                                .read_workers = workers});
-  std::map<std::string, std::vector<double>> seconds;
-  for (int round = 0; round <= rounds; ++round) {
-    std::map<std::string, double> now;
-    const auto time = [&](const char* what, const std::function<void()>& body) { now[what] = seconds_of(world, body); };
-    const auto settled = [&](const char* what, const std::function<void()>& body) {
-      settle(world, folder);
-      time(what, body);
-    };
-    const auto write = [&] {
-      // As a save does, beside what is there until the new one is on the disk.
-      const fs::path next = plain.string() + ".next";
-      settled("plain_write", [&] { write_plainly(next, held); });
-      fs::rename(next, plain);
-    };
-    const auto read = [&] { read_plainly(plain, held); };
-    const auto load = [&] { checkpointer.restore(held.state, "auto"); };
-    // In turns: a shared disk may be slower after so many bytes.
-    if (round % 2 == 0) write();
-    settled("save", [&] { checkpointer.save(2 * round + 1, views_of(held), "{}"); });
-    if (round % 2 == 1) write();
-    settled("plain_read_from_disk", read);
-    settled("load_from_disk", load);
-    time("load", load);
-    read();
-    time("plain_read", read);
-    settled("async_start", [&] { checkpointer.start_save(2 * round + 2, views_of(held), "{}"); });
-    time("async_copies", [&] { checkpointer.await_copies(); });
-    time("async_rest", [&] { checkpointer.finish_save(); });
-    if (round > 0)  // the first one warms up
-      for (const auto& [what, value] : now) seconds[what].push_back(value);
+// What is measured, in the folder `folder`; all of it collective over `world`.
+class Bench {
+ public:
+  Bench(comm::ProcessGroup& world, const fs::path& folder, std::int64_t mib, int workers)
+      : world_(world),
+        folder_(folder),
+        plain_(folder / fmt::format("plain_{}", world.rank())),
+        checkpointer_(world, {.directory = folder,
+                              .keep = 1,
+                              .stage_bytes = std::int64_t{64} << 30,
+                              .allocate_stage = {},
+                              .read_workers = workers}) {
+    make_state(held_, world.rank(), world.size(), mib << 20);
   }
+
+  // Seconds of each.
+  std::map<std::string, double> round(int round) {
+    seconds_.clear();
+    // In turns: a disk that is shared may be slower after so many bytes.
+    if (round % 2 == 0) write_and_read();
+    save_and_load(2 * round + 1);
+    if (round % 2 == 1) write_and_read();
+    settle(world_, folder_);
+    time("plain_read_from_disk", [&] { read_plainly(plain_, held_); });
+    settle(world_, folder_);
+    time("load_from_disk", [&] { checkpointer_.restore(held_.state, "auto"); });
+    settle(world_, folder_);
+    time("async_start", [&] { checkpointer_.start_save(2 * round + 2, views_of(held_), "{}"); });
+    time("async_copies", [&] { checkpointer_.await_copies(); });
+    time("async_rest", [&] { checkpointer_.finish_save(); });
+    return seconds_;
+  }
+
+ private:
+  void time(const char* what, const std::function<void()>& body) { seconds_[what] = seconds_of(world_, body); }
+
+  // As a save does, beside what is there until the new one is on the disk.
+  void write_and_read() {
+    const fs::path next = plain_.string() + ".next";
+    settle(world_, folder_);
+    time("plain_write", [&] { write_plainly(next, held_); });
+    fs::rename(next, plain_);
+    time("plain_read", [&] { read_plainly(plain_, held_); });
+  }
+
+  void save_and_load(std::int64_t step) {
+    settle(world_, folder_);
+    time("save", [&] { checkpointer_.save(step, views_of(held_), "{}"); });
+    await_deletion(world_, folder_);
+    time("load", [&] { checkpointer_.restore(held_.state, "auto"); });
+  }
+
+  comm::ProcessGroup& world_;
+  fs::path folder_, plain_;
+  Held held_;
+  checkpoint::Checkpointer checkpointer_;
+  std::map<std::string, double> seconds_;
+};
+
+void bench(comm::ProcessGroup& world, const fs::path& folder, std::int64_t mib, int rounds, int workers) {
+  Bench bench(world, folder, mib, workers);
+  std::map<std::string, std::vector<double>> seconds;
+  bench.round(0);  // warms up
+  for (int round = 1; round <= rounds; ++round)
+    for (const auto& [what, value] : bench.round(round)) seconds[what].push_back(value);
   print_medians(world, mib, workers, seconds);
 }
 
