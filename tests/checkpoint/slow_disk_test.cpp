@@ -109,15 +109,15 @@ TEST(SlowDisk, OldCheckpointsAreDeletedInTheBackground) {
   const SlowDisk disk(milliseconds(0), 0, milliseconds(200));
   double seconds = 0;
   ::testing::internal::CaptureStderr();
-  FakeWorld(2).run([&](ProcessGroup& world) {
+  FakeWorld(4).run([&](ProcessGroup& world) {
     save(world, directory.path(), {1});
     const Timer timer;
     save(world, directory.path(), {2, 3});
     if (world.rank() == 1) seconds = timer.seconds();  // which deletes nothing itself
   });
   EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
-  EXPECT_GT(seconds, 0.4) << "step 3 waits for the deletion of step 1";
-  EXPECT_LT(seconds, 0.75) << "that of step 2 is not waited for";
+  EXPECT_GT(seconds, 0.8) << "step 3 waits for the deletion of step 1";
+  EXPECT_LT(seconds, 1.5) << "that of step 2 is not waited for";
   ASSERT_EQ(list_checkpoints(directory.path()).size(), 1u);
   EXPECT_EQ(list_checkpoints(directory.path())[0].step, 3);
   int entries = 0;
