@@ -12,10 +12,12 @@ fs::path part_path(const fs::path& output) { return output.string() + ".part"; }
 void remove_collective_parts(const fs::path& output) {
   const std::string prefix = part_path(output).filename().string() + ".";
   std::vector<fs::path> parts;
-  for (const auto& entry : fs::directory_iterator(directory_of(output))) {
-    const std::string name = entry.path().filename().string();
+  std::error_code error;  // a folder that may not be listed is refused by its name when it is synced
+  for (fs::directory_iterator entries(directory_of(output), error), end; !error && entries != end;
+       entries.increment(error)) {
+    const std::string name = entries->path().filename().string();
     if (name.starts_with(prefix) && is_checkpoint_id(std::string_view(name).substr(prefix.size())))
-      parts.push_back(entry.path());
+      parts.push_back(entries->path());
   }
   for (const fs::path& part : parts) remove_tree(part);
 }
