@@ -35,7 +35,6 @@ void remove_leftovers(const fs::path& output) {
   const fs::path part = part_path(output);
   ExportTeam(part, {}).tidy_up();
   for (const fs::path& leftover : {part, fs::path(part.string() + ".journal")}) remove_tree(leftover);
-  remove_collective_parts(output);
 }
 
 void lay_out_part(const fs::path& part, const ExportSource& source) {

@@ -1,6 +1,5 @@
 #include "checkpoint/export_parts.h"
 
-#include "checkpoint/file_names.h"
 #include "core/check.h"
 #include "core/logging.h"
 
@@ -8,19 +7,6 @@ namespace shoal::checkpoint {
 namespace fs = std::filesystem;
 
 fs::path part_path(const fs::path& output) { return output.string() + ".part"; }
-
-void remove_collective_parts(const fs::path& output) {
-  const std::string prefix = part_path(output).filename().string() + ".";
-  std::vector<fs::path> parts;
-  std::error_code error;  // a folder that may not be listed is refused by its name when it is synced
-  for (fs::directory_iterator entries(directory_of(output), error), end; !error && entries != end;
-       entries.increment(error)) {
-    const std::string name = entries->path().filename().string();
-    if (name.starts_with(prefix) && is_checkpoint_id(std::string_view(name).substr(prefix.size())))
-      parts.push_back(entries->path());
-  }
-  for (const fs::path& part : parts) remove_tree(part);
-}
 
 // Rather now than after hours: the parts are made with holes, which a full disk finds out late.
 void check_room(const fs::path& directory, const ExportLayout& layout) {
@@ -69,7 +55,6 @@ std::vector<FinishedPiece> ExportParts::finished_before() const {
 void ExportParts::begin_anew() {
   journal_.begin({});
   team_.tidy_up();
-  remove_collective_parts(layout_->files.front().path);  // they write no more than one file
   std::vector<OutputFile> parts;
   for (const ExportFile& file : layout_->files) parts.emplace_back(part_path(file.path));
   check_room(directory_of(journal_.path()), *layout_);

@@ -12,10 +12,6 @@ namespace shoal::checkpoint {
 
 std::filesystem::path part_path(const std::filesystem::path& output);
 
-// OUTPUT.part.ID: what collective exports to `output` (collective_part.h) that were killed have left. Whoever calls
-// this holds OUTPUT.lock.
-void remove_collective_parts(const std::filesystem::path& output);
-
 // IoError where the file system of `directory` has not room for all files.
 void check_room(const std::filesystem::path& directory, const ExportLayout& layout);
 

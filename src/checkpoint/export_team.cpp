@@ -2,11 +2,14 @@
 
 #include <chrono>
 #include <optional>
+#include <string_view>
 #include <thread>
 
+#include "checkpoint/file_names.h"
 #include "core/activity.h"
 #include "core/check.h"
 #include "core/file_io.h"
+#include "core/logging.h"
 #include "core/timer.h"
 
 namespace shoal::checkpoint {
@@ -77,13 +80,17 @@ void ExportTeam::await_others() const {
 }
 
 void ExportTeam::tidy_up() const {
-  const std::string name = stem_.filename().string();
+  const std::string begin = stem_.filename().string() + ".";
   std::error_code error;
   for (fs::directory_iterator entries(directory_of(stem_), error), end; !error && entries != end;
        entries.increment(error)) {
-    const std::string other = entries->path().filename().string();
-    if (other == name + ".ready" || other.starts_with(name + ".end.") || other.starts_with(name + ".journal."))
-      try_remove(entries->path());
+    const std::string name = entries->path().filename().string();
+    if (!name.starts_with(begin)) continue;
+    const std::string_view rest = std::string_view(name).substr(begin.size());
+    if (rest != "ready" && !rest.starts_with("end.") && !rest.starts_with("journal.") && !is_checkpoint_id(rest))
+      continue;
+    if (const std::error_code kept = try_remove(entries->path()))
+      log::warning("{} could not be removed: {}", entries->path().string(), kept.message());
   }
 }
 

@@ -31,7 +31,8 @@ class ExportTeam {
   void report(const std::string& failure) const;
   // Process 0: until all have. IoError with what one reported, or where one does nothing for ten minutes.
   void await_others() const;
-  // Process 0: removes these files, of this and of earlier starts.
+  // Process 0, which holds OUTPUT.lock: removes these files, of this and of earlier starts, and STEM.ID, the parts of
+  // collective exports (collective_part.h) that were killed.
   void tidy_up() const;
 
  private:
