@@ -54,10 +54,9 @@ struct Job {
     fsdp->zero_grad();
   }
   std::int64_t peak_bytes() {
-    const auto bytes = std::make_shared<testing::LiveBytes>();
-    const c10::DebugInfoGuard counting(c10::DebugInfoKind::PROFILER_STATE, bytes);
+    testing::LiveBytes bytes;
     step();
-    return bytes->peak;
+    return bytes.peak();
   }
 };
 

@@ -73,17 +73,16 @@ TEST(BufferPool, MakesWhatDoesNotFitAndKeepsIt) {
 }
 
 TEST(BufferPool, GivesBackWhatItMade) {
-  const auto live = std::make_shared<LiveBytes>();
-  const c10::DebugInfoGuard counting(c10::DebugInfoKind::PROFILER_STATE, live);
-  const std::int64_t before = live->live;
+  LiveBytes live;
+  const std::int64_t before = live.live();
   for (const auto spare : {BufferPool::Spare::kept, BufferPool::Spare::given_back}) {
     BufferPool pool(at::kCPU, /*pinned=*/false, spare);
     pool.release(pool.acquire(1000, at::kFloat));
     const std::int64_t kept = spare == BufferPool::Spare::kept ? 4000 : 0;
     EXPECT_EQ(pool.bytes(), kept);
-    EXPECT_EQ(live->live - before, kept);
+    EXPECT_EQ(live.live() - before, kept);
   }
-  EXPECT_EQ(live->live, before);
+  EXPECT_EQ(live.live(), before);
 }
 
 // A parameter without elements has a buffer without memory.

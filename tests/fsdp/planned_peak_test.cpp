@@ -79,21 +79,20 @@ Measured measure(comm::ProcessGroup& world, const Case& wanted) {
   result.planned = fsdp::plan_of(sizes, fsdp::shape_of(mesh), options, 2, 0);
   result.planned_traffic = fsdp::step_traffic(sizes, fsdp::shape_of(mesh), options, 1, false);
 
-  const auto live = std::make_shared<LiveBytes>();
-  const c10::DebugInfoGuard counting(c10::DebugInfoKind::PROFILER_STATE, live);
+  LiveBytes live;
   const auto sharded = fsdp::fully_shard(model, mesh, *policy, options);
   const std::int64_t lent = traffic["allocate"].bytes;
   fsdp::ShardedOptimizer optimizer(*sharded, optim::make_optimizer({.name = "adamw"}));
   result.built = fsdp::plan_of(*sharded, optimizer.states(), 0);
   const at::Tensor input = at::ones({1, kWidth}, wanted.param_dtype.value_or(at::kFloat));
-  live->peak = live->live;  // of the steps alone
+  live.restart_peak();  // of the steps alone
   for (int step = 0; step < 3; ++step) {
     traffic.clear();
     sharded->run([&] { model->forward(input).sum().backward(); });
     optimizer.step(0.1, 1);
   }
   sharded->state_dict();  // waits for steps on the host
-  result.peak = live->peak + lent;
+  result.peak = live.peak() + lent;
   result.traffic = traffic;
   return result;
 }

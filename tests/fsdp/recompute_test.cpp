@@ -157,17 +157,16 @@ Memory memory_of_step(comm::ProcessGroup& world, const std::string& policy, std:
   const auto step = [&] { s.fsdp->run([&] { s.model.forward(x).sum().backward(); }); };
   step();
   s.fsdp->zero_grad();
-  auto bytes = std::make_shared<LiveBytes>();
+  LiveBytes bytes;
   Memory memory{};
-  const c10::DebugInfoGuard counting(c10::DebugInfoKind::PROFILER_STATE, bytes);
   s.fsdp->run([&] {
     at::Tensor loss = s.model.forward(x).sum();
-    memory.after_forward = bytes->live;
+    memory.after_forward = bytes.live();
     loss.backward();
   });
-  memory.peak = bytes->peak;
+  memory.peak = bytes.peak();
   s.fsdp->zero_grad();
-  memory.left = bytes->live;
+  memory.left = bytes.live();
   return memory;
 }
 
@@ -192,10 +191,9 @@ TEST(Recompute, OnlyTrainingPassesAreWrittenDown) {
   on_ranks(1, [](comm::ProcessGroup& world) {
     Sharded s = shard(world, make_mlp, "class:Block", {.activation_checkpoint = "full"});
     const torch::NoGradGuard no_grad;
-    auto bytes = std::make_shared<LiveBytes>();
-    const c10::DebugInfoGuard counting(c10::DebugInfoKind::PROFILER_STATE, bytes);
+    LiveBytes bytes;
     s.fsdp->run([&] { (void)s.model.forward(at::ones({100, 6}, at::kDouble)); });
-    EXPECT_EQ(bytes->live, 0);
+    EXPECT_EQ(bytes.live(), 0);
   });
 }
 

@@ -121,15 +121,14 @@ std::int64_t live_after_forward(comm::ProcessGroup& world, const std::string& po
   const at::Tensor x = at::ones({kRows, 6}, at::kDouble);
   std::int64_t live = 0;
   for (int step = 0; step < 2; ++step) {
-    auto bytes = std::make_shared<LiveBytes>();
-    const c10::DebugInfoGuard counting(c10::DebugInfoKind::PROFILER_STATE, bytes);
+    LiveBytes bytes;
     s.fsdp->run([&] {
       const at::Tensor loss = s.model.forward(x).sum();
-      live = bytes->live;
+      live = bytes.live();
       loss.backward();
     });
     s.fsdp->zero_grad();
-    EXPECT_TRUE(step == 0 || bytes->live < kRow) << bytes->live;
+    EXPECT_TRUE(step == 0 || bytes.live() < kRow) << bytes.live();
   }
   return live;
 }

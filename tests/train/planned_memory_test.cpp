@@ -97,12 +97,11 @@ Measured measure(comm::ProcessGroup& world, const Case& wanted, const std::vecto
   const fsdp::MeshShape shape = fsdp::shape_of(mesh);
   const auto units = fsdp::unit_sizes(*model->module(), *policy, shape, how, /*on_cpu=*/true);
 
-  const auto live = std::make_shared<LiveBytes>();
-  const c10::DebugInfoGuard counting(c10::DebugInfoKind::PROFILER_STATE, live);
+  LiveBytes live;
   const auto sharded = fsdp::fully_shard(model->module(), mesh, *policy, how);
   const std::int64_t lent = traffic["allocate"].bytes;
   fsdp::ShardedOptimizer optimizer(*sharded, optim::make_optimizer({.name = "adamw"}));
-  live->peak = live->live;  // of the steps alone
+  live.restart_peak();  // of the steps alone
   for (int step = 0; step < 2; ++step) {
     traffic["all_gather"] = {};
     const data::Batch batch = batch_of(entry, options, wanted.batch);
@@ -114,7 +113,7 @@ Measured measure(comm::ProcessGroup& world, const Case& wanted, const std::vecto
   const auto planned_gathers = [&](const std::vector<std::string>& not_again) {
     return fsdp::step_traffic(units, shape, how, /*micro_steps=*/1, /*keep_gradients=*/false, not_again).gathered;
   };
-  return {live->peak + lent, memory.fixed() + memory.host, traffic["all_gather"].bytes * (shape.shard - 1),
+  return {live.peak() + lent, memory.fixed() + memory.host, traffic["all_gather"].bytes * (shape.shard - 1),
           planned_gathers(idle), planned_gathers({})};
 }
 
