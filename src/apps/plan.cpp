@@ -150,20 +150,25 @@ std::string json_of(Planner& planner, const std::vector<Planned>& plans, const f
                               {"strategies", nlohmann::ordered_json::array()}};
   for (const Planned& planned : plans) {
     const fsdp::MemoryPlan& m = planned.memory;
-    json["strategies"].push_back({{"strategy", fsdp::name_of(planned.strategy)},
-                                  {"replicas", planned.mesh.replicate},
-                                  {"shards", planned.mesh.shard},
-                                  {"masters", m.masters},
-                                  {"compute_shards", m.compute_shards},
-                                  {"gradients", m.gradients},
-                                  {"optimizer_states", m.optimizer_states},
-                                  {"unit_buffers", m.unit_buffers},
-                                  {"copies", m.copies},
-                                  {"sum", m.fixed()},
-                                  {"host", m.host + activations.host},
-                                  {"gathered", planned.traffic.gathered},
-                                  {"reduced", planned.traffic.reduced},
-                                  {"replicated", planned.traffic.replicated}});
+    auto& row = json["strategies"].emplace_back();
+    row = {{"strategy", fsdp::name_of(planned.strategy)},
+           {"replicas", planned.mesh.replicate},
+           {"shards", planned.mesh.shard},
+           {"masters", m.masters},
+           {"compute_shards", m.compute_shards},
+           {"gradients", m.gradients},
+           {"optimizer_states", m.optimizer_states},
+           {"unit_buffers", m.unit_buffers},
+           {"copies", m.copies},
+           {"sum", m.fixed()},
+           {"host", m.host + activations.host},
+           {"gathered", planned.traffic.gathered},
+           {"reduced", planned.traffic.reduced},
+           {"replicated", planned.traffic.replicated}};
+    if (!activations.unknown.empty()) continue;
+    const std::int64_t on_top = planner.on_top(activations, m.gradients);
+    row["activations"] = on_top;
+    row["peak"] = m.fixed() + on_top;
   }
   return json.dump(2);
 }

@@ -238,6 +238,7 @@ void Trainer::restore() {
   check_before_restore();
   run_agreeing([&] { checkpointer_->enter(); });
   if (options_.checkpoint.resume == "never") return;
+  const Timer timer;
   StateDict state = this->state(fsdp::StateMemory::host);
   std::optional<checkpoint::Restored> restored;
   run_agreeing(
@@ -245,6 +246,7 @@ void Trainer::restore() {
   if (!restored) return;
   adopt(*restored);
   state.loaded();
+  log::info("the checkpoint was read, checked and in place after {:.2f} s", timer.seconds());
 }
 
 // Says what contradicts the command line in its words, before the comparison of tensors would say it in others. Damage

@@ -21,6 +21,18 @@ def plan(*options):
     return json.loads(done.stdout)
 
 
+def check_sums():
+    """What a program reads as the peak is the table's column."""
+    options = ["--model", "gpt2-tiny", "--ranks", 4, "--batch-size", 8]
+    table = run(shoal, "plan", *options).stdout
+    column = re.search(r"^strategy.*$", table, re.M)
+    for line in plan(*options)["strategies"]:
+        assert line["peak"] == line["sum"] + line["activations"], line
+        row = re.search(rf"^{line['strategy']} .*$", table, re.M).group(0)
+        at = column.group(0).index("peak")
+        assert float(row[at:].split()[0]) == round(line["peak"] / 2**30, 3), (row, line)
+
+
 def refused(words, code, *options):
     done = run(shoal, "plan", *options)
     assert done.returncode == code and words in done.stderr and len(done.stderr.splitlines()) == 1, done
@@ -63,6 +75,7 @@ def main():
         for i, (strategy, options) in enumerate([("full_shard", []), ("shard_grad_op", ["--param-dtype", "bf16"]),
                                                  ("no_shard", ["--optimizer", "sgd"])]):
             check_against_a_run(f"{work}/{i}", strategy, *options)
+    check_sums()
     check_large_model()
     text = run(shoal, "plan", "--model", "gpt2-124m", "--ranks", 4, "--sequence-length", 256, "--batch-size", 1, "--param-dtype", "bf16",
                "--card-gib", "1.9")

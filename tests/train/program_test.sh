@@ -30,6 +30,7 @@ grep -q "stopped on request after step" $log || fail "no word of the stop: $(<$l
 expect 0 "resumed from stopped/step_" on_ranks 2 "${small[@]}" --max-steps 12 --checkpoint-dir stopped \
   --output stopped/weights.pt
 resumed=$output
+grep -qE "read, checked and in place after [0-9.]+ s" <<<"$resumed" || fail "no word of the time of a restore: $resumed"
 expect 0 "^wrote whole/weights.pt" on_ranks 2 "${small[@]}" --max-steps 12 --checkpoint-dir whole --save-at-start \
   --output whole/weights.pt
 grep -q "saved whole/step_00000000 " <<<"$output" || fail "nothing saved at the start: $output"
