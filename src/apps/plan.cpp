@@ -46,8 +46,8 @@ class Planner {
   std::int64_t parameters();
   std::int64_t checkpoint_bytes();
   const train::BatchPlan& batches() const { return batches_; }
-  std::int64_t on_top(const fsdp::ActivationPlan& activations, std::int64_t gradients) const {
-    return train::on_top(activations, gradients, batches_, options_->train.run.device != "cpu");
+  std::int64_t on_top(const fsdp::ActivationPlan& activations, const fsdp::MemoryPlan& memory) const {
+    return train::on_top(activations, memory, batches_, options_->train.run.device != "cpu");
   }
   // Of a micro-batch; the same for all strategies.
   fsdp::ActivationPlan activations() const;
@@ -125,7 +125,7 @@ std::string table(const Planner& planner, const std::vector<Planned>& plans, con
   if (asks_what_fits) rows[0].insert(rows[0].end(), {known ? "left" : "for activations", "fits"});
   for (const Planned& planned : plans) {
     const fsdp::MemoryPlan& m = planned.memory;
-    const std::int64_t on_top = planner.on_top(activations, m.gradients);
+    const std::int64_t on_top = planner.on_top(activations, m);
     rows.push_back({fsdp::name_of(planned.strategy), fmt::format("{} x {}", planned.mesh.replicate, planned.mesh.shard),
                     gib(m.masters + m.compute_shards), gib(m.gradients), gib(m.optimizer_states), gib(m.unit_buffers),
                     gib(m.copies), known ? gib(on_top) : "?", gib(m.fixed() + on_top), gib(m.host + activations.host),
@@ -166,7 +166,7 @@ std::string json_of(Planner& planner, const std::vector<Planned>& plans, const f
            {"reduced", planned.traffic.reduced},
            {"replicated", planned.traffic.replicated}};
     if (!activations.unknown.empty()) continue;
-    const std::int64_t on_top = planner.on_top(activations, m.gradients);
+    const std::int64_t on_top = planner.on_top(activations, m);
     row["activations"] = on_top;
     row["peak"] = m.fixed() + on_top;
   }

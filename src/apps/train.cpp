@@ -122,7 +122,7 @@ std::string planned_sum(const fsdp::MemoryPlan& memory, const models::ModelEntry
                         const train::BatchPlan& plan, at::Device device, const data::Dataset* data) {
   const auto mebibytes = [](std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); };
   const auto activations = train::plan_activations(entry, options, plan.rank_batch(), !device.is_cpu(), data);
-  const std::int64_t on_top = train::on_top(activations, memory.gradients, plan, !device.is_cpu());
+  const std::int64_t on_top = train::on_top(activations, memory, plan, !device.is_cpu());
   if (activations.unknown.empty())
     return fmt::format("{:.1f} MiB, {:.1f} of them activations", mebibytes(memory.fixed() + on_top), mebibytes(on_top));
   return fmt::format("{:.1f} MiB without activations ({})", mebibytes(memory.fixed()), activations.unknown);

@@ -48,13 +48,14 @@ class SymbolicModule final : public torch_internals::StorageOwner {
   std::vector<std::string> idle_in_backward() const;
   void before_operator(std::span<torch_internals::StorageUser* const> users) override;
 
-  // Called in backward for each unit whose gradients are complete, with how many elements they have.
-  std::function<void(std::int64_t)> completed;
+  // Called in backward for a unit's first gradient and when all of them have come, with how many elements those have.
+  std::function<void(GradientEvent, std::int64_t)> happened;
 
  private:
-  struct Waits {  // of a unit
+  struct Waits {
+    std::size_t unit;
     std::int64_t elements = 0;
-    int gradients = 0;  // of parameters, that have not come yet
+    int gradients = 0, missing = 0;  // of parameters; which have not come yet
   };
   void gradient_arrived(const at::Tensor& parameter, Waits& waits);
   void add_flat(Unit& unit, const std::vector<ModuleParameter>& members, const FullyShardOptions& options);
@@ -75,8 +76,8 @@ SymbolicModule::SymbolicModule(torch::nn::Module& module, const WrapPolicy& poli
   if (recompute_ && offload_) recompute_->keep_inputs_by(*offload_);
   const UnitPlan plan = plan_units(module, policy);
   for (const UnitMembers& unit : plan.units) {
+    waits_.push_back({units_.size()});
     units_.push_back(std::make_unique<Unit>(unit.fqn, static_cast<int>(units_.size()), unit.recomputable));
-    waits_.push_back({});
     for (const auto& members : flats_of(unit.parameters)) add_flat(*units_.back(), members, options);
     if (recompute_) recompute_->add_unit(*units_.back());
   }
@@ -104,15 +105,17 @@ void SymbolicModule::add_flat(Unit& unit, const std::vector<ModuleParameter>& me
     if (!member.tensor.requires_grad()) continue;
     Waits& waits = waits_.back();
     waits.elements += member.tensor.numel();
-    ++waits.gradients;
+    waits.missing = ++waits.gradients;
     hooks_.push_back(torch_internals::on_gradient(
         member.tensor, [this, parameter = member.tensor, &waits] { gradient_arrived(parameter, waits); }));
   }
 }
 
 void SymbolicModule::gradient_arrived(const at::Tensor& parameter, Waits& waits) {
+  using Kind = GradientEvent::Kind;
+  if (happened && waits.missing == waits.gradients) happened({Kind::first, waits.unit}, 0);
   parameter.mutable_grad().reset();
-  if (--waits.gradients == 0 && completed) completed(waits.elements);
+  if (--waits.missing == 0 && happened) happened({Kind::complete, waits.unit}, waits.elements);
 }
 
 void SymbolicModule::before_operator(std::span<torch_internals::StorageUser* const> users) {
@@ -149,16 +152,20 @@ std::string first_sentence_of(const std::exception& error) {
 
 }  // namespace
 
-std::int64_t ActivationPlan::beside_gradients(std::int64_t gradients) const {
+std::int64_t ActivationPlan::beside(const MemoryPlan& plan) const {
   if (stretches.empty() || stretches.back().elements == 0) return peak;
+  std::vector<GradientEvent> events;
+  for (const Stretch& stretch : stretches) events.push_back(stretch.end);
+  const auto moments = plan.in_flight.moments(events);
   const auto all = static_cast<double>(stretches.back().elements);
   std::int64_t most = 0;
-  for (const auto& [elements, at_most] : stretches) {
-    const auto missing =
-        static_cast<std::int64_t>((1 - static_cast<double>(elements) / all) * static_cast<double>(gradients));
-    most = std::max(most, at_most - missing);
+  for (std::size_t i = 0; i < stretches.size(); ++i) {
+    const Stretch& stretch = stretches[i];
+    const double part = static_cast<double>(stretch.elements) / all;
+    const std::int64_t gradients = static_cast<std::int64_t>(part * static_cast<double>(plan.gradients));
+    most = std::max({most, gradients + stretch.peak + moments[i].before, gradients + stretch.left + moments[i].during});
   }
-  return most;
+  return std::max<std::int64_t>(0, most - plan.gradients - plan.copies);  // copies may meet in another order
 }
 
 ActivationPlan plan_activations(torch::nn::Module& module, const WrapPolicy& policy, const FullyShardOptions& options,
@@ -172,13 +179,13 @@ ActivationPlan plan_activations(torch::nn::Module& module, const WrapPolicy& pol
     at::Tensor sum = symbolic.forward(loss);
     plan.kept = memory.live();
     std::int64_t elements = 0;
-    symbolic.completed = [&](std::int64_t more) {
-      plan.stretches.push_back({elements, memory.take_peak()});
+    symbolic.happened = [&](GradientEvent event, std::int64_t more) {
+      plan.stretches.push_back({elements, memory.take_peak(), memory.live(), event});
       elements += more;
     };
     symbolic.backward(sum);
     sum.reset();
-    plan.stretches.push_back({elements, memory.take_peak()});
+    plan.stretches.push_back({elements, memory.take_peak(), memory.live(), {}});
     plan.peak = memory.peak();
     plan.host = symbolic.host_bytes();
     plan.idle_in_backward = symbolic.idle_in_backward();

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "fsdp/fully_shard.h"
+#include "fsdp/memory_plan.h"
 
 namespace torch::nn {
 class Module;
@@ -22,9 +23,12 @@ struct ActivationPlan {
   std::int64_t kept = 0;  // at the end of the forward pass: the batch, and what waits for backward
   std::int64_t peak = 0;  // the most at a time, with what operators and autograd need on the way
   std::int64_t host = 0;  // pinned memory of --activation-offload
-  // Backward between the units whose gradients it completes: the most at a time, and the elements complete before it.
+  // Forward, and backward up to the first gradient; then backward between such events.
   struct Stretch {
-    std::int64_t elements, peak;
+    std::int64_t elements;  // of the gradients complete before it
+    std::int64_t peak;      // the most at a time
+    std::int64_t left;      // at its end
+    GradientEvent end;
   };
   std::vector<Stretch> stretches = {};
   // Names of units whose parameters backward does not use, as that of an embedding: they are not gathered again.
@@ -32,9 +36,10 @@ struct ActivationPlan {
   // Why nothing is known, for one line; else empty.
   std::string unknown = {};
 
-  // The most that comes on top of MemoryPlan::fixed(), where memory for the `gradients` of a rank, in bytes, is taken
-  // unit by unit as backward completes them: on a GPU in a step's first micro-step. Elsewhere that is `peak`.
-  std::int64_t beside_gradients(std::int64_t gradients) const;
+  // The most that comes on top of plan.fixed() on a GPU in a step of one micro-batch, where there is memory for
+  // gradients only as backward completes them, and for their copies to the host only while these are on their way.
+  // Elsewhere that is `peak`.
+  std::int64_t beside(const MemoryPlan& plan) const;
 };
 
 // `module`, which is used up by this, need have no memory (DeferredInit): it gets tensors of the meta device, of the

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "fsdp/buffer_plan.h"
-#include "fsdp/offload_in_flight.h"
 #include "fsdp/runtime.h"
 
 namespace shoal::fsdp {
@@ -105,9 +104,9 @@ MemoryPlan plan_of(const std::vector<UnitSizes>& units, const MeshShape& mesh, c
                   .recomputes_all = options.activation_checkpoint == "full",
                   .activation_offload = options.activation_offload};
   plan.unit_buffers = plan_buffers(units, options).bytes();
-  const OffloadInFlight in_flight = offload_in_flight(units, mesh, options);
-  plan.copies = in_flight.device;
-  plan.host = in_flight.host;
+  plan.in_flight = OffloadInFlight(units, mesh, options);
+  plan.copies = plan.in_flight.device();
+  plan.host = plan.in_flight.host();
   for (const UnitSizes& unit : units)
     for (const FlatSizes& flat : unit.flats) {
       add_shards_of(flat, optimizer_states, plan);

@@ -6,19 +6,21 @@
 #include <vector>
 
 #include "fsdp/fully_shard.h"
+#include "fsdp/offload_in_flight.h"
 #include "fsdp/unit_sizes.h"
 
 namespace shoal::fsdp {
 
 // Bytes. What the options keep on the host is in `host` and in none of the parts. Not all of it is there at a time on a
-// GPU: gradients come as activations go (see UnitBuffers::device()).
+// GPU: gradients and copies come as activations go (see UnitBuffers::device() and ActivationPlan::beside()).
 struct MemoryPlan {
   std::int64_t masters = 0;           // this rank's shard of the parameters, fp32 at least
   std::int64_t gradients = 0;         // its gradient
   std::int64_t optimizer_states = 0;  // and what the optimizer keeps for it
   std::int64_t compute_shards = 0;    // the shard as it is gathered, where that is another tensor than the master
   std::int64_t unit_buffers = 0;      // whole parameters and gradients of the units in use at a time
-  std::int64_t copies = 0;            // --offload: gradients on their way to the host
+  std::int64_t copies = 0;            // --offload: gradients on their way to the host, the most at a time
+  OffloadInFlight in_flight = {};     // when there are how many
   std::int64_t host = 0;              // with results on their way back
   std::int64_t device_total = 0;
 

@@ -43,9 +43,10 @@ bool cpu_takes_flash(const Tensor& query, const Tensor& key, const Tensor& value
          kFlash;
 }
 
-bool gpu_takes_a_kernel(const Tensor& query, const Tensor& value) {
+// That for fp32 shares no keys.
+bool gpu_takes_a_kernel(const Tensor& query, const Tensor& value, bool grouped) {
   return query.dim() == 4 && query.scalar_type() != at::kDouble && query.size(3) <= kWidestHead &&
-         value.size(3) <= kWidestHead;
+         value.size(3) <= kWidestHead && !(grouped && query.scalar_type() == at::kFloat);
 }
 
 // [n, heads, T, d] whose dimensions are in memory in the order of those of `x`, which may be a part of something wider.
@@ -60,7 +61,7 @@ Tensor laid_out_like(const Tensor& x) {
 template <bool kOnGpu>
 Tensor choose_attention(const Tensor& query, const Tensor& key, const Tensor& value, const OptionalTensor& mask,
                         double dropout, bool causal, std::optional<double> scale, bool grouped) {
-  if (kOnGpu && gpu_takes_a_kernel(query, value))
+  if (kOnGpu && gpu_takes_a_kernel(query, value, grouped))
     return std::get<0>(at::_scaled_dot_product_cudnn_attention(query, key, value, mask, /*compute_log_sumexp=*/true,
                                                                dropout, causal, /*return_debug_mask=*/false, scale));
   if (!kOnGpu && cpu_takes_flash(query, key, value, mask, dropout, causal, scale, grouped))

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 
+#include "fused/operators.h"
+
 namespace shoal::fused {
 
 at::Tensor reference::attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, bool causal) {
@@ -20,10 +22,15 @@ at::Tensor reference::attention(const at::Tensor& query, const at::Tensor& key, 
   return heads_first(scores.softmax(-1).matmul(values)).contiguous();
 }
 
-// The kernels give their result in the layout of the query, so that contiguous() copies only what others give.
+// The kernels give their result in the layout of the query, so that contiguous() copies only what others give. The one
+// for fp32 shares no keys: LibTorch would write the [T, T] matrix out, which takes more than keys for every query.
 at::Tensor attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                      const AttentionRule& rule) {
   const bool grouped = key.size(2) != query.size(2);
+  if (grouped && is_for_kernels(query) && query.scalar_type() == at::kFloat) {
+    const std::int64_t shared_by = query.size(2) / key.size(2);
+    return attention(query, key.repeat_interleave(shared_by, 2), value.repeat_interleave(shared_by, 2), rule);
+  }
   const at::Tensor heads = at::scaled_dot_product_attention(
       query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2), /*attn_mask=*/{}, rule.dropout, rule.causal,
       /*scale=*/std::nullopt, grouped);

@@ -53,11 +53,11 @@ class Shoal:
     def background(self, folder):
         """Seconds held up by each save, and the slowdown of steps beside writing."""
         every = self.args.every
-        self.train(folder, "--checkpoint-every", every, "--max-steps", 4 * every + 1)
+        self.train(folder, "--checkpoint-every", every, "--max-steps", 3 * every + every // 2)
         at, saves = self.metrics(folder)
         apart = {step: at[step] - at[step - 1] for step in at if step - 1 in at}
         written = {row["step"]: row["time"] for row in saves}
-        beside = {step for step in apart for saved, until in written.items() if saved + 1 < step and at[step] <= until}
+        beside = {step for step in apart for saved, until in written.items() if saved + 1 < step and at[step - 1] <= until}
         after = {saved + 1 for saved in written}
         alone = [apart[step] for step in apart if step > WARMUP and step not in beside | after]
         usual = statistics.median(alone)
@@ -86,25 +86,26 @@ def dcp(args, folder):
     return found[0] if found else sys.exit(1)
 
 
-def words(seconds):
-    return ", ".join(f"{value:.3f}" for value in seconds)
+def row(*cells):
+    texts = [cell if isinstance(cell, str) else ", ".join(f"{value:.3f}" for value in cell) for cell in cells]
+    print("| " + " | ".join(texts) + " |", flush=True)
 
 
 def measure(args, folder, tokens):
     shoal = Shoal(args, tokens)
     behind = shoal.background(folder / "background")
     shutil.rmtree(folder / "background")
-    saves = shoal.waited_for(folder / "waited_for")
-    loads = shoal.loads(folder / "waited_for")
-    shutil.rmtree(folder / "waited_for")
     print(f"\n{folder}: {args.model}, {behind['bytes'] / 2**30:.2f} GiB by {args.gpus} ranks, steps of "
-          f"{1e3 * behind['step']:.1f} ms\n\n| | shoal, s | DCP, s |\n|---|---:|---:|")
-    other = dcp(args, folder) if str(args.baseline) != "none" else {}
-    print(f"| training held up by a save in the background | {words(behind['held up'])} | "
-          f"{words(other.get('dcp_async_stall_s', []))} |")
-    print(f"| such a save, from its start to its commit | {words(behind['seconds'])} | |")
-    print(f"| a save that is waited for | {words(saves)} | {words(other.get('dcp_save_s', []))} |")
-    print(f"| a load | {words(loads)} | {words(other.get('dcp_load_s', []))} |")
+          f"{1e3 * behind['step']:.1f} ms; seconds:\n")
+    row("program", "training held up by a save in the background", "such a save, until its commit", "a save waited for",
+        "a load")
+    row("---", "---:", "---:", "---:", "---:")
+    saves = shoal.waited_for(folder / "waited_for")
+    row("shoal", behind["held up"], behind["seconds"], saves, shoal.loads(folder / "waited_for"))
+    shutil.rmtree(folder / "waited_for")
+    if str(args.baseline) != "none":
+        other = dcp(args, folder)
+        row("DCP", other["dcp_async_stall_s"], "", other["dcp_save_s"], other["dcp_load_s"])
     if behind["mean beside"]:
         share = 100 * (behind["mean beside"] / behind["mean alone"] - 1)
         print(f"\nSteps beside writing ({behind['steps beside']}): {1e3 * behind['mean beside']:.1f} ms, others "

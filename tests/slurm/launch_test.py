@@ -2,6 +2,7 @@
 """Jobs that go well: on several nodes, with uneven tasks, interactive, heterogeneous, beside each other, on a parallel
 file system; and the mistake of the wrong MPI."""
 import os
+import re
 import shutil
 
 import cluster
@@ -70,8 +71,12 @@ class LaunchTest(cluster.LiveTest):
     def test_preflight_of_the_allocation(self):
         job = self.submit("preflight.sbatch", [f"preflight=(--checkpoint-dir {self.folder}/ck --size 1)", "mpi=pmix",
                                                "site=ethernet"], nodes=3, ntasks_per_node=1, cpus_per_task=1)
-        self.assertEqual(job.wait_for_end(), "COMPLETED", job.log())
-        self.assertRegex(job.log(), r"preflight of 3 ranks on 3 hosts in .*: \d+ checks, 0 failed")
+        state, log = job.wait_for_end(), job.log()
+        failed = re.findall(r"^(\S+) +fail ", log, re.MULTILINE)
+        # The nodes share this machine's cores: how fast one of them is beside the others is chance.
+        self.assertLessEqual(set(failed), {"clocks", "mpi.latency", "mpi.bandwidth", "fs.write", "fs.read"}, log)
+        self.assertEqual(state, "FAILED" if failed else "COMPLETED", log)
+        self.assertRegex(log, rf"preflight of 3 ranks on 3 hosts in .*: \d+ checks, {len(failed)} failed")
 
     def test_the_wrong_mpi_is_named(self):
         result = self.srun("--nodes=2", "--ntasks=4", "--mpi=none", check=False)

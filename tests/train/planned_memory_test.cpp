@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <array>
+#include <utility>
+
 #include "fsdp/counting_group.h"
 #include "fsdp/deferred_init.h"
 #include "fsdp/memory_plan.h"
@@ -179,42 +182,75 @@ TEST(PlannedMemory, OfLargeUnits) {
     }
 }
 
-// What the allocator of an H200 had at its peak beside parameters, gradients, states and unit buffers, in GiB.
-struct OnGpu {
-  std::string model, checkpoint;
-  std::int64_t vocabulary, batch, length;
-  double measured;
+// What the allocators of two H200 had at their peak, in GiB: `none`, `optimizer` and `params` are ways to offload.
+struct OnGpus {
+  std::string model, checkpoint, strategy, dtype;
+  double none = 0, optimizer = 0, params = 0;  // 0: not measured
 };
+
+struct GpuShape {
+  std::int64_t vocabulary, batch, length;
+};
+
+GpuShape shape_on_gpus(const std::string& model) {
+  if (model == "llama-8b") return {128256, 1, 4096};
+  return {50304, model == "gpt2-124m" ? 32 : 8, 1024};
+}
 
 fsdp::MemoryPlan plan_on_two_gpus(const models::ModelEntry& entry, const TrainOptions& options) {
   fsdp::DeferredInit deferred;
   std::unique_ptr<models::Model> model;
   deferred.record([&] { model = entry.make(options.model.shape); });
-  const fsdp::MeshShape mesh{.shard = 2};
+  const int shard = fsdp::shard_group_size(fsdp::parse_strategy(options.sharding.strategy), 2, 2, 1);
+  const fsdp::MeshShape mesh{.shard = shard, .replicate = 2 / shard};
   const auto how = train::fully_shard_options(options.sharding, false);
   const auto units =
       fsdp::unit_sizes(*model->module(), *fsdp::parse_wrap_policy(options.sharding.wrap), mesh, how, /*on_cpu=*/false);
   return fsdp::plan_of(units, mesh, how, /*optimizer_states=*/2, 0);
 }
 
-TEST(PlannedMemory, OfAGpuAsMeasuredThere) {
+double planned_on_two_gpus(const OnGpus& run, const std::string& offload) {
+  const models::ModelEntry& entry = models::find_model(run.model);
+  const GpuShape shape = shape_on_gpus(run.model);
+  TrainOptions options = train::defaults_for(entry);
+  options.model.name = run.model;
+  options.model.shape = models::complete(entry, {.vocab_size = shape.vocabulary, .untied_head = true});
+  options.data.sequence_length = shape.length;
+  options.sharding.strategy = run.strategy;
+  options.sharding.param_dtype = run.dtype;
+  options.sharding.offload = offload;
+  options.sharding.activation_checkpoint = run.checkpoint;
+  const auto activations = train::plan_activations(entry, options, shape.batch, /*on_gpu=*/true, nullptr);
+  EXPECT_EQ(activations.unknown, "");
+  EXPECT_LT(activations.kept, activations.peak);
+  const fsdp::MemoryPlan plan = plan_on_two_gpus(entry, options);
+  return static_cast<double>(plan.fixed() + activations.beside(plan));
+}
+
+// Of tests/gpu/plan.py, on 2026-11-29.
+TEST(PlannedMemory, OfGpusAsMeasuredThere) {
   constexpr double kGiB = 1 << 30;
-  for (const OnGpu& run :
-       {OnGpu{"gpt2-124m", "none", 50304, 32, 1024, 8.69}, OnGpu{"gpt2-1.5b", "none", 50304, 8, 1024, 24.85},
-        OnGpu{"llama-8b", "full", 128256, 1, 4096, 63.65}, OnGpu{"llama-8b", "selective", 128256, 1, 4096, 63.65}}) {
-    const models::ModelEntry& entry = models::find_model(run.model);
-    TrainOptions options = train::defaults_for(entry);
-    options.model.name = run.model;
-    options.model.shape = models::complete(entry, {.vocab_size = run.vocabulary, .untied_head = true});
-    options.data.sequence_length = run.length;
-    options.sharding.param_dtype = "bf16";
-    options.sharding.activation_checkpoint = run.checkpoint;
-    const auto plan = train::plan_activations(entry, options, run.batch, /*on_gpu=*/true, nullptr);
-    EXPECT_EQ(plan.unknown, "");
-    const fsdp::MemoryPlan rest = plan_on_two_gpus(entry, options);
-    const std::int64_t planned = rest.fixed() + plan.beside_gradients(rest.gradients);
-    EXPECT_NEAR(static_cast<double>(planned) / kGiB / run.measured, 1, 0.03) << run.model << ", " << run.checkpoint;
-    EXPECT_LT(plan.kept, plan.peak);
+  for (const OnGpus& run : {OnGpus{"gpt2-124m", "none", "full_shard", "fp32", 15.78, 15.23, 14.92},
+                            OnGpus{"gpt2-124m", "none", "full_shard", "bf16", 8.69, 7.98, 7.83},
+                            OnGpus{"gpt2-124m", "none", "shard_grad_op", "bf16", 8.90, 8.20, 8.05},
+                            OnGpus{"gpt2-124m", "none", "no_shard", "fp32", 16.45, 15.36, 15.34},
+                            OnGpus{"gpt2-124m", "none", "no_shard", "bf16", 9.68, 7.97, 7.96},
+                            OnGpus{"gpt2-124m", "none", "hybrid_shard", "bf16", 9.68, 7.97, 7.74},
+                            OnGpus{"gpt2-1.5b", "none", "full_shard", "fp32", 39.06, 33.11, 30.06},
+                            OnGpus{"gpt2-1.5b", "none", "full_shard", "bf16", 24.85, 17.37, 15.84},
+                            OnGpus{"gpt2-1.5b", "none", "no_shard", "fp32", 47.48, 35.51, 35.47},
+                            OnGpus{"gpt2-1.5b", "none", "no_shard", "bf16", 36.59, 18.48, 18.48},
+                            OnGpus{"llama-8b", "full", "full_shard", "bf16", 63.65, 15.73, 8.25},
+                            OnGpus{"llama-8b", "full", "shard_grad_op", "bf16", 77.22},
+                            OnGpus{"llama-8b", "selective", "full_shard", "bf16", 63.65}}) {
+    const std::array<std::pair<const char*, double>, 3> measured{
+        {{"none", run.none}, {"optimizer", run.optimizer}, {"params", run.params}}};
+    for (const auto& [offload, peak] : measured) {
+      if (peak == 0) continue;
+      EXPECT_NEAR(peak * kGiB / planned_on_two_gpus(run, offload), 1, 0.03)
+          << run.model << ", " << run.strategy << ", " << run.dtype << ", checkpoint " << run.checkpoint << ", offload "
+          << offload;
+    }
   }
 }
 
