@@ -45,7 +45,7 @@ void BackgroundWriter::run() noexcept {
   set(done_);
 }
 
-// Copying comes first: training waits for that.
+// Copying comes first, and checksums after it: training waits for the copies alone.
 void BackgroundWriter::write_all() {
   while (copies_left() || !staged_.empty()) {
     check_stop();
@@ -82,9 +82,7 @@ bool BackgroundWriter::copy_chunk() {
   while (copies_left() && used < kChunkBytes) {
     const std::int64_t left = output_.regions()[next_].bytes - next_offset_;
     const Piece piece{next_, next_offset_, static_cast<std::size_t>(std::min(left, kChunkBytes - used))};
-    std::byte* const to = chunk.memory.get() + used;
-    read_region(region(next_), piece.offset, to, piece.bytes);
-    output_.add_to_checksum(next_, to, piece.bytes);
+    read_region(region(next_), piece.offset, chunk.memory.get() + used, piece.bytes);
     chunk.pieces.push_back(piece);
     used += static_cast<std::int64_t>(piece.bytes);
     advance(piece.bytes);
@@ -97,6 +95,7 @@ bool BackgroundWriter::copy_chunk() {
 void BackgroundWriter::write_chunk() {
   const std::byte* from = staged_.front().memory.get();
   for (const Piece& piece : staged_.front().pieces) {
+    output_.add_to_checksum(piece.region, from, piece.bytes);
     output_.write(piece.region, piece.offset, from, piece.bytes);
     from += piece.bytes;
   }

@@ -197,24 +197,26 @@ GpuShape shape_on_gpus(const std::string& model) {
   return {50304, model == "gpt2-124m" ? 32 : 8, 1024};
 }
 
-fsdp::MemoryPlan plan_on_two_gpus(const models::ModelEntry& entry, const TrainOptions& options) {
+fsdp::MemoryPlan plan_on_gpus(int gpus, const models::ModelEntry& entry, const TrainOptions& options) {
   fsdp::DeferredInit deferred;
   std::unique_ptr<models::Model> model;
   deferred.record([&] { model = entry.make(options.model.shape); });
-  const int shard = fsdp::shard_group_size(fsdp::parse_strategy(options.sharding.strategy), 2, 2, 1);
-  const fsdp::MeshShape mesh{.shard = shard, .replicate = 2 / shard};
+  const int shard = fsdp::shard_group_size(fsdp::parse_strategy(options.sharding.strategy), gpus, gpus, 1);
+  const fsdp::MeshShape mesh{.shard = shard, .replicate = gpus / shard};
   const auto how = train::fully_shard_options(options.sharding, false);
   const auto units =
       fsdp::unit_sizes(*model->module(), *fsdp::parse_wrap_policy(options.sharding.wrap), mesh, how, /*on_cpu=*/false);
   return fsdp::plan_of(units, mesh, how, /*optimizer_states=*/2, 0);
 }
 
-double planned_on_two_gpus(const OnGpus& run, const std::string& offload) {
+double planned_on_gpus(int gpus, const OnGpus& run, const std::string& offload, std::int64_t layers = 0) {
   const models::ModelEntry& entry = models::find_model(run.model);
   const GpuShape shape = shape_on_gpus(run.model);
   TrainOptions options = train::defaults_for(entry);
   options.model.name = run.model;
-  options.model.shape = models::complete(entry, {.vocab_size = shape.vocabulary, .untied_head = true});
+  models::ModelOptions wanted{.vocab_size = shape.vocabulary, .untied_head = true};
+  wanted.layers = layers;
+  options.model.shape = models::complete(entry, wanted);
   options.data.sequence_length = shape.length;
   options.sharding.strategy = run.strategy;
   options.sharding.param_dtype = run.dtype;
@@ -223,7 +225,7 @@ double planned_on_two_gpus(const OnGpus& run, const std::string& offload) {
   const auto activations = train::plan_activations(entry, options, shape.batch, /*on_gpu=*/true, nullptr);
   EXPECT_EQ(activations.unknown, "");
   EXPECT_LT(activations.kept, activations.peak);
-  const fsdp::MemoryPlan plan = plan_on_two_gpus(entry, options);
+  const fsdp::MemoryPlan plan = plan_on_gpus(gpus, entry, options);
   return static_cast<double>(plan.fixed() + activations.beside(plan));
 }
 
@@ -247,11 +249,19 @@ TEST(PlannedMemory, OfGpusAsMeasuredThere) {
         {{"none", run.none}, {"optimizer", run.optimizer}, {"params", run.params}}};
     for (const auto& [offload, peak] : measured) {
       if (peak == 0) continue;
-      EXPECT_NEAR(peak * kGiB / planned_on_two_gpus(run, offload), 1, 0.03)
+      EXPECT_NEAR(peak * kGiB / planned_on_gpus(2, run, offload), 1, 0.03)
           << run.model << ", " << run.strategy << ", " << run.dtype << ", checkpoint " << run.checkpoint << ", offload "
           << offload;
     }
   }
+}
+
+// The kernel for fp32 has no keys that queries share. One H200.
+TEST(PlannedMemory, OfSharedKeysInFp32) {
+  constexpr double kMiB = 1 << 20;
+  const OnGpus recomputed{"llama-8b", "full", "full_shard", "fp32"}, kept{"llama-8b", "none", "full_shard", "fp32"};
+  EXPECT_NEAR(58039 * kMiB / planned_on_gpus(1, recomputed, "none", 12), 1, 0.03);
+  EXPECT_NEAR(60461 * kMiB / planned_on_gpus(1, kept, "none", 12), 1, 0.03);
 }
 
 class Peeking final : public models::Model {
