@@ -47,7 +47,7 @@ class Planner {
   std::int64_t checkpoint_bytes();
   const train::BatchPlan& batches() const { return batches_; }
   std::int64_t on_top(const fsdp::ActivationPlan& activations, const fsdp::MemoryPlan& memory) const {
-    return train::on_top(activations, memory, batches_, options_->train.run.device != "cpu");
+    return activations.on_top(memory, options_->train.run.device != "cpu");
   }
   // Of a micro-batch; the same for all strategies.
   fsdp::ActivationPlan activations() const;
@@ -86,10 +86,10 @@ Planned Planner::plan(fsdp::Strategy strategy, const fsdp::ActivationPlan& activ
   const fsdp::MeshShape mesh{group, options_->ranks / group, sharding.reshard_after_forward};
   const fsdp::FullyShardOptions how = train::fully_shard_options(sharding, options_->train.run.deterministic);
   const auto sizes = units(mesh, how);
-  const bool keeps = train::parse_accumulate_mode(sharding.accumulate_mode) == train::AccumulateMode::keep;
+  const fsdp::Accumulation accumulation = train::accumulation_of(sharding, batches_.micro_steps);
   return {strategy, mesh,
-          fsdp::plan_of(sizes, mesh, how, states_, static_cast<std::int64_t>(options_->card_gib * kGiB)),
-          fsdp::step_traffic(sizes, mesh, how, batches_.micro_steps, keeps, activations.idle_in_backward)};
+          fsdp::plan_of(sizes, mesh, how, states_, static_cast<std::int64_t>(options_->card_gib * kGiB), accumulation),
+          fsdp::step_traffic(sizes, mesh, how, batches_.micro_steps, accumulation, activations.idle_in_backward)};
 }
 
 std::int64_t Planner::parameters() {
@@ -127,9 +127,9 @@ std::string table(const Planner& planner, const std::vector<Planned>& plans, con
     const fsdp::MemoryPlan& m = planned.memory;
     const std::int64_t on_top = planner.on_top(activations, m);
     rows.push_back({fsdp::name_of(planned.strategy), fmt::format("{} x {}", planned.mesh.replicate, planned.mesh.shard),
-                    gib(m.masters + m.compute_shards), gib(m.gradients), gib(m.optimizer_states), gib(m.unit_buffers),
-                    gib(m.copies), known ? gib(on_top) : "?", gib(m.fixed() + on_top), gib(m.host + activations.host),
-                    gib(planned.traffic.total())});
+                    gib(m.masters + m.compute_shards), gib(m.gradients + m.kept_gradients), gib(m.optimizer_states),
+                    gib(m.unit_buffers), gib(m.copies), known ? gib(on_top) : "?", gib(m.fixed() + on_top),
+                    gib(m.host + activations.host), gib(planned.traffic.total())});
     if (!asks_what_fits) continue;
     const std::int64_t left = m.left_for_activations() - on_top;
     rows.back().insert(rows.back().end(), {left > 0 ? gib(left) : "-", left > 0 ? "yes" : "no"});
@@ -157,6 +157,7 @@ std::string json_of(Planner& planner, const std::vector<Planned>& plans, const f
            {"masters", m.masters},
            {"compute_shards", m.compute_shards},
            {"gradients", m.gradients},
+           {"kept_gradients", m.kept_gradients},
            {"optimizer_states", m.optimizer_states},
            {"unit_buffers", m.unit_buffers},
            {"copies", m.copies},

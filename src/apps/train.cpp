@@ -122,7 +122,7 @@ std::string planned_sum(const fsdp::MemoryPlan& memory, const models::ModelEntry
                         const train::BatchPlan& plan, at::Device device, const data::Dataset* data) {
   const auto mebibytes = [](std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); };
   const auto activations = train::plan_activations(entry, options, plan.rank_batch(), !device.is_cpu(), data);
-  const std::int64_t on_top = train::on_top(activations, memory, plan, !device.is_cpu());
+  const std::int64_t on_top = activations.on_top(memory, !device.is_cpu());
   if (activations.unknown.empty())
     return fmt::format("{:.1f} MiB, {:.1f} of them activations", mebibytes(memory.fixed() + on_top), mebibytes(on_top));
   return fmt::format("{:.1f} MiB without activations ({})", mebibytes(memory.fixed()), activations.unknown);
@@ -131,7 +131,8 @@ std::string planned_sum(const fsdp::MemoryPlan& memory, const models::ModelEntry
 // Where it does not fit, the error says what was planned.
 ExitCode train_within_memory(const train::TrainParts& parts, const TrainOptions& options, const train::BatchPlan& plan,
                              const models::ModelEntry& entry, train::JobRun& job) {
-  const auto memory = fsdp::plan_of(parts.sharded, parts.optimizer.states(), train::device_memory(parts.device));
+  const auto memory = fsdp::plan_of(parts.sharded, parts.optimizer.states(), train::device_memory(parts.device),
+                                    train::accumulation_of(options.sharding, plan.micro_steps));
   if (!parts.device.is_cpu()) log::info("memory: {}", fsdp::text_of(memory));
   try {
     const ExitCode code = train_and_save(parts, options, plan, job);
@@ -154,7 +155,8 @@ void announce_mesh(comm::DeviceMesh& mesh) {
 std::string planned_text(fsdp::FullyShardedModule& sharded, const TrainOptions& options,
                          const models::ModelEntry& entry, const train::BatchPlan& plan, at::Device device) {
   const auto states = optim::make_optimizer(options.optimizer.rule)->state_names().size();
-  const auto memory = fsdp::plan_of(sharded, static_cast<int>(states), train::device_memory(device));
+  const auto memory = fsdp::plan_of(sharded, static_cast<int>(states), train::device_memory(device),
+                                    train::accumulation_of(options.sharding, plan.micro_steps));
   const std::string parts = device.is_cpu() ? "" : ": " + fsdp::text_of(memory);
   return fmt::format("memory of a rank: {}{}; shoal plan compares strategies",
                      planned_sum(memory, entry, options, plan, device, nullptr), parts);

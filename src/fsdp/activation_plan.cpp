@@ -152,8 +152,8 @@ std::string first_sentence_of(const std::exception& error) {
 
 }  // namespace
 
-std::int64_t ActivationPlan::beside(const MemoryPlan& plan) const {
-  if (stretches.empty() || stretches.back().elements == 0) return peak;
+std::int64_t ActivationPlan::on_top(const MemoryPlan& plan, bool on_gpu) const {
+  if (!on_gpu || stretches.empty() || stretches.back().elements == 0) return peak;
   std::vector<GradientEvent> events;
   for (const Stretch& stretch : stretches) events.push_back(stretch.end);
   const auto moments = plan.in_flight.moments(events);
@@ -162,10 +162,12 @@ std::int64_t ActivationPlan::beside(const MemoryPlan& plan) const {
   for (std::size_t i = 0; i < stretches.size(); ++i) {
     const Stretch& stretch = stretches[i];
     const double part = static_cast<double>(stretch.elements) / all;
-    const std::int64_t gradients = static_cast<std::int64_t>(part * static_cast<double>(plan.gradients));
-    most = std::max({most, gradients + stretch.peak + moments[i].before, gradients + stretch.left + moments[i].during});
+    const std::int64_t there = plan.accumulation == Accumulation::none
+                                   ? static_cast<std::int64_t>(part * static_cast<double>(plan.gradients))
+                                   : plan.gradients + plan.kept_gradients;
+    most = std::max({most, there + stretch.peak + moments[i].before, there + stretch.left + moments[i].during});
   }
-  return std::max<std::int64_t>(0, most - plan.gradients - plan.copies);  // copies may meet in another order
+  return std::max<std::int64_t>(0, most - plan.of_gradients());  // gradients may meet in another order than planned
 }
 
 ActivationPlan plan_activations(torch::nn::Module& module, const WrapPolicy& policy, const FullyShardOptions& options,

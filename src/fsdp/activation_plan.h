@@ -36,10 +36,9 @@ struct ActivationPlan {
   // Why nothing is known, for one line; else empty.
   std::string unknown = {};
 
-  // The most that comes on top of plan.fixed() on a GPU in a step of one micro-batch, where there is memory for
-  // gradients only as backward completes them, and for their copies to the host only while these are on their way.
-  // Elsewhere that is `peak`.
-  std::int64_t beside(const MemoryPlan& plan) const;
+  // The most that comes on top of plan.fixed(). On a GPU there is memory for gradients only as backward completes them,
+  // where no earlier micro-step has left any, and for those on their way only while they are.
+  std::int64_t on_top(const MemoryPlan& plan, bool on_gpu) const;
 };
 
 // `module`, which is used up by this, need have no memory (DeferredInit): it gets tensors of the meta device, of the

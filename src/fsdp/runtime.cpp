@@ -184,7 +184,10 @@ void Runtime::notice_backward() {
   if (pass < 0 || pass == backward_pass_) return;
   backward_pass_ = pass;
   if (trace_) trace_->begin_backward();
-  for (const auto& unit : units_) unit->expect_gradients();
+  for (const auto& unit : units_) {
+    unit->expect_gradients();
+    if (!sync_) unit->keep_gradients();  // again: an offloaded step that ended in this run() has dropped what was kept
+  }
   torch_internals::at_end_of_backward([this] { end_backward(); });
 }
 

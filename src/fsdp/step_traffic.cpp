@@ -17,7 +17,7 @@ std::int64_t gather(const UnitSizes& unit, int ranks) {
 }  // namespace
 
 StepTraffic step_traffic(const std::vector<UnitSizes>& units, const MeshShape& mesh, const FullyShardOptions& options,
-                         std::int64_t micro_steps, bool keep_gradients,
+                         std::int64_t micro_steps, Accumulation accumulation,
                          const std::vector<std::string>& idle_in_backward) {
   StepTraffic traffic;
   for (const UnitSizes& unit : units) {
@@ -29,8 +29,11 @@ StepTraffic step_traffic(const std::vector<UnitSizes>& units, const MeshShape& m
     const bool idle = std::find(idle_in_backward.begin(), idle_in_backward.end(), unit.fqn) != idle_in_backward.end();
     if (!stays && !idle) traffic.gathered += micro_steps * gather(unit, mesh.regather > 0 ? mesh.regather : mesh.shard);
     for (const FlatSizes& flat : unit.flats) {
-      traffic.reduced += (keep_gradients ? 1 : micro_steps) * others_part(flat.sent, mesh.shard);
-      if (flat.trained) traffic.replicated += 2 * others_part(flat.master, mesh.replicate);
+      const bool keeps = accumulation == Accumulation::keeps_whole;  // which are sums, sent as such
+      traffic.reduced += keeps ? others_part(flat.kept, mesh.shard) : micro_steps * others_part(flat.sent, mesh.shard);
+      // A shard that goes to the host is the replicas' sum already.
+      const bool each = accumulation == Accumulation::sums_replicas || (flat.master_on_host() && !keeps);
+      if (flat.trained) traffic.replicated += (each ? micro_steps : 1) * 2 * others_part(flat.master, mesh.replicate);
     }
   }
   return traffic;

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "fsdp/gradients_in_flight.h"
 #include "fsdp/unit_sizes.h"
 
 namespace shoal::fsdp {
@@ -18,11 +19,11 @@ struct StepTraffic {
   std::int64_t total() const { return gathered + reduced + replicated; }
 };
 
-// With `micro_steps` a step, of which each reduces gradients, or with `keep_gradients` the last alone. Assumes that
-// each unit is used once forward and, but for those named in `idle_in_backward`, once backward, and that the last two
-// of forward stay for backward where there may be two.
+// Of `micro_steps` that add up as `accumulation` says. Assumes that each unit is used once forward and, but for those
+// named in `idle_in_backward`, once backward, and that the last two of forward stay for backward where there may be
+// two.
 StepTraffic step_traffic(const std::vector<UnitSizes>& units, const MeshShape& mesh, const FullyShardOptions& options,
-                         std::int64_t micro_steps, bool keep_gradients,
+                         std::int64_t micro_steps, Accumulation accumulation,
                          const std::vector<std::string>& idle_in_backward = {});
 
 }  // namespace shoal::fsdp

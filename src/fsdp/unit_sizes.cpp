@@ -39,6 +39,8 @@ FlatSizes flat_sizes(const ShardLayout& layout, const FlatDtypes& dtypes, bool t
   if (uploaded && !sizes.permanent) sizes.placed = sizes.compute;
   if (!sizes.permanent) sizes.whole = bytes_of(layout.padded_numel(), dtypes.params);
   if (mesh.regather > 0) sizes.regather = sizes.whole / mesh.regather;
+  if (trained && (mesh.shard > 1 || sizes.master_on_host()))
+    sizes.kept = bytes_of(layout.padded_numel(), dtypes.reduced);
   if (!trained || mesh.shard == 1) return sizes;
   sizes.sent = bytes_of(layout.padded_numel(), dtypes.sent());
   if (adds_up_here(dtypes, dtypes.sent(), options.deterministic)) sizes.received = sizes.sent;

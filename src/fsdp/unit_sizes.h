@@ -41,6 +41,7 @@ struct FlatSizes {
   std::int64_t whole = 0;               // between unshard and reshard
   std::int64_t regather = 0;            // kept from forward to backward for the regather group
   std::int64_t sent = 0, received = 0;  // whole gradients on their way
+  std::int64_t kept = 0;                // a whole gradient between micro-steps that keep it, where that is no shard
 
   bool master_on_host() const { return offload != Offload::none; }
   bool compute_on_host() const { return offload == Offload::params; }

@@ -188,6 +188,13 @@ AccumulateMode parse_accumulate_mode(const std::string& text) {
   return AccumulateMode::defer;
 }
 
+fsdp::Accumulation accumulation_of(const ShardingOptions& sharding, std::int64_t micro_steps) {
+  if (micro_steps == 1) return fsdp::Accumulation::none;
+  const AccumulateMode mode = parse_accumulate_mode(sharding.accumulate_mode);
+  if (mode == AccumulateMode::keep) return fsdp::Accumulation::keeps_whole;
+  return mode == AccumulateMode::reduce ? fsdp::Accumulation::sums_replicas : fsdp::Accumulation::sums_shards;
+}
+
 fsdp::FullyShardOptions fully_shard_options(const ShardingOptions& sharding, bool deterministic) {
   fsdp::FullyShardOptions options;
   options.reshard_after_forward = fsdp::reshards_after_forward(fsdp::parse_strategy(sharding.strategy));

@@ -10,6 +10,7 @@
 
 #include "checkpoint/match_rules.h"
 #include "fsdp/fully_shard.h"
+#include "fsdp/gradients_in_flight.h"
 #include "models/registry.h"
 #include "train/job_options.h"
 #include "train/optimizer_settings.h"
@@ -69,6 +70,7 @@ struct ShardingOptions {
 };
 
 // What fully_shard() makes of them.
+fsdp::Accumulation accumulation_of(const ShardingOptions& sharding, std::int64_t micro_steps);
 fsdp::FullyShardOptions fully_shard_options(const ShardingOptions& sharding, bool deterministic);
 
 struct CheckpointOptions {

@@ -67,6 +67,15 @@ TEST(MemoryPlan, ThePartThatDoesNotFitIsNamed) {
                {"--offload", "ranks or more"});
 }
 
+TEST(MemoryPlan, WholeGradientsNeedNotBeKept) {
+  fsdp::MemoryPlan plan = plan_in_gib(8, 16, 4, 3, 80);
+  plan.kept_gradients = 24 * kGiB;
+  const std::string remedy = "--accumulate-mode defer, which frees 24.0 GiB";
+  expect_words(fsdp::explain_out_of_memory(plan, "x"), {"whole gradients 24.0", "left for activations 17.0", remedy});
+  plan.kept_gradients = 64 * kGiB;
+  expect_words(fsdp::explain_out_of_memory(plan, "x"), {"; whole gradients did not fit", "--accumulate-mode defer"});
+}
+
 std::int64_t padded(std::int64_t numel, int ranks) {
   const std::int64_t step = 16 * static_cast<std::int64_t>(ranks);
   return (numel + step - 1) / step * step;

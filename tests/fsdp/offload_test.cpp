@@ -75,7 +75,9 @@ TEST(Offload, ChangesNoBitOfReplicas) {
 TEST(Offload, ChangesNoBitOfAccumulation) {
   on_ranks([](comm::ProcessGroup& world) {
     for (const Accumulation how : {Accumulation::reduce, Accumulation::defer, Accumulation::keep})
-      check_job(world, {.micro_batches = 3 * world.size(), .optimizer = "adamw", .accumulation = how});
+      for (const fsdp::FullyShardOptions& options : {fsdp::FullyShardOptions{}, policy(at::kBFloat16, at::kFloat)})
+        check_job(world,
+                  {.micro_batches = 3 * world.size(), .optimizer = "adamw", .options = options, .accumulation = how});
   });
 }
 

@@ -77,7 +77,7 @@ Measured measure(comm::ProcessGroup& world, const Case& wanted) {
                         fsdp::shard_group_size(wanted.strategy, world.size(), world.size(), world.size() / 2));
   const auto sizes = fsdp::unit_sizes(*model, *policy, fsdp::shape_of(mesh), options, /*on_cpu=*/true);
   result.planned = fsdp::plan_of(sizes, fsdp::shape_of(mesh), options, 2, 0);
-  result.planned_traffic = fsdp::step_traffic(sizes, fsdp::shape_of(mesh), options, 1, false);
+  result.planned_traffic = fsdp::step_traffic(sizes, fsdp::shape_of(mesh), options, 1, fsdp::Accumulation::none);
 
   LiveBytes live;
   const auto sharded = fsdp::fully_shard(model, mesh, *policy, options);

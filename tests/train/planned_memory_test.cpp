@@ -28,11 +28,13 @@ struct Case {
   bool activation_offload = false;
   std::int64_t batch = 4, length = 128;
   bool large_units = false;  // embedding and head are units of their own
+  int micro_steps = 1;
+  std::string accumulate = "defer";
 };
 
 std::string text_of(const Case& c) {
-  return fmt::format("{} {} {} offload {}, {}{}", c.model, c.strategy, c.param_dtype, c.offload, c.checkpoint,
-                     c.activation_offload ? ", activation offload" : "");
+  return fmt::format("{} {} {} offload {}, {}{}, {} micro-steps ({})", c.model, c.strategy, c.param_dtype, c.offload,
+                     c.checkpoint, c.activation_offload ? ", activation offload" : "", c.micro_steps, c.accumulate);
 }
 
 TrainOptions options_of(const Case& c) {
@@ -49,6 +51,7 @@ TrainOptions options_of(const Case& c) {
   options.sharding.offload = c.offload;
   options.sharding.activation_checkpoint = c.checkpoint;
   options.sharding.activation_offload = c.activation_offload;
+  options.sharding.accumulate_mode = c.accumulate;
   if (!c.large_units) return options;
   options.model.shape.untied_head = true;
   options.sharding.wrap = options.sharding.wrap.substr(0, options.sharding.wrap.find('+')) + "+rest:20000";
@@ -79,11 +82,19 @@ data::Batch batch_of(const models::ModelEntry& entry, const TrainOptions& option
   return batch;
 }
 
-// Bytes of one rank: the peak of its steps, and what is planned beside activations; a step's gathers.
+// Bytes of one rank: the peak of its steps, and what is planned beside activations; what a step sends.
 struct Measured {
   std::int64_t peak = 0, planned = 0;
-  std::int64_t gathered = 0, planned_gathers = 0, gathers_with_all = 0;
+  fsdp::StepTraffic sent, planned_traffic;
+  std::int64_t gathers_with_all = 0;
 };
+
+// The counts of CountingGroup are of one rank's part: a gather brings N - 1 of them, a reduction sends as many.
+fsdp::StepTraffic sent_by(TrafficByCall& traffic, const fsdp::MeshShape& mesh) {
+  return {traffic["all_gather"].bytes * (mesh.shard - 1),
+          (traffic["reduce_scatter"].bytes + traffic["all_to_all"].bytes) * (mesh.shard - 1),
+          traffic["all_reduce"].bytes * 2 * (mesh.replicate - 1) / mesh.replicate};
+}
 
 Measured measure(comm::ProcessGroup& world, const Case& wanted, const std::vector<std::string>& idle) {
   const models::ModelEntry& entry = models::find_model(wanted.model);
@@ -105,19 +116,25 @@ Measured measure(comm::ProcessGroup& world, const Case& wanted, const std::vecto
   const std::int64_t lent = traffic["allocate"].bytes;
   fsdp::ShardedOptimizer optimizer(*sharded, optim::make_optimizer({.name = "adamw"}));
   live.restart_peak();  // of the steps alone
+  const fsdp::Accumulation accumulation = train::accumulation_of(options.sharding, wanted.micro_steps);
+  sharded->set_requires_all_reduce(wanted.accumulate == "reduce");
   for (int step = 0; step < 2; ++step) {
-    traffic["all_gather"] = {};
-    const data::Batch batch = batch_of(entry, options, wanted.batch);
-    sharded->run([&] { model->loss(batch).sum.backward(); });
+    traffic.clear();
+    for (int micro = 1; micro <= wanted.micro_steps; ++micro) {
+      sharded->set_requires_gradient_sync(accumulation != fsdp::Accumulation::keeps_whole ||
+                                          micro == wanted.micro_steps);
+      const data::Batch batch = batch_of(entry, options, wanted.batch);
+      sharded->run([&] { model->loss(batch).sum.backward(); });
+    }
     optimizer.step(0.1, 1);
   }
   sharded->state_dict();  // waits for steps on the host
-  const fsdp::MemoryPlan memory = fsdp::plan_of(*sharded, optimizer.states(), 0);
-  const auto planned_gathers = [&](const std::vector<std::string>& not_again) {
-    return fsdp::step_traffic(units, shape, how, /*micro_steps=*/1, /*keep_gradients=*/false, not_again).gathered;
+  const fsdp::MemoryPlan memory = fsdp::plan_of(*sharded, optimizer.states(), 0, accumulation);
+  const auto planned_traffic = [&](const std::vector<std::string>& not_again) {
+    return fsdp::step_traffic(units, shape, how, wanted.micro_steps, accumulation, not_again);
   };
-  return {live.peak() + lent, memory.fixed() + memory.host, traffic["all_gather"].bytes * (shape.shard - 1),
-          planned_gathers(idle), planned_gathers({})};
+  return {live.peak() + lent, memory.fixed() + memory.host, sent_by(traffic, shape), planned_traffic(idle),
+          planned_traffic({}).gathered};
 }
 
 void expect_within(int ranks, const Case& wanted, double tolerance = 0.03) {
@@ -129,8 +146,10 @@ void expect_within(int ranks, const Case& wanted, double tolerance = 0.03) {
   on_ranks(ranks, [&](comm::ProcessGroup& world) {
     at::set_num_threads(1);
     const Measured m = measure(world, wanted, activations.idle_in_backward);
-    EXPECT_EQ(m.gathered, m.planned_gathers);
-    EXPECT_EQ(m.planned_gathers < m.gathers_with_all, wanted.large_units);
+    EXPECT_EQ(m.sent.gathered, m.planned_traffic.gathered);
+    EXPECT_EQ(m.sent.reduced, m.planned_traffic.reduced);
+    EXPECT_EQ(m.sent.replicated, m.planned_traffic.replicated);
+    EXPECT_EQ(m.planned_traffic.gathered < m.gathers_with_all, wanted.large_units);
     const std::int64_t planned = m.planned + activations.peak + activations.host;
     EXPECT_NEAR(static_cast<double>(m.peak) / static_cast<double>(planned), 1, tolerance)
         << text_of(wanted) << ": " << m.peak << " bytes measured, planned " << planned << ", of these "
@@ -171,6 +190,20 @@ TEST(PlannedMemory, OfEachModel) {
     for (const char* checkpoint : {"none", "full"})
       for (const char* model : {"llama-tiny", "bert-tiny"})
         expect_within(2, {model, "full_shard", dtype, "none", checkpoint});
+}
+
+TEST(PlannedMemory, OfSeveralMicroSteps) {
+  for (const std::string& strategy : kStrategies)
+    for (const char* dtype : {"fp32", "bf16"})
+      for (const char* offload : {"none", "optimizer"})
+        for (const char* mode : {"defer", "reduce", "keep"}) {
+          Case wanted{"gpt2-tiny", strategy, dtype, offload, "none"};
+          wanted.batch = 1;
+          wanted.length = 64;
+          wanted.micro_steps = 3;
+          wanted.accumulate = mode;
+          expect_within(4, wanted, 0.01);
+        }
 }
 
 TEST(PlannedMemory, OfLargeUnits) {
@@ -226,7 +259,7 @@ double planned_on_gpus(int gpus, const OnGpus& run, const std::string& offload, 
   EXPECT_EQ(activations.unknown, "");
   EXPECT_LT(activations.kept, activations.peak);
   const fsdp::MemoryPlan plan = plan_on_gpus(gpus, entry, options);
-  return static_cast<double>(plan.fixed() + activations.beside(plan));
+  return static_cast<double>(plan.fixed() + activations.on_top(plan, /*on_gpu=*/true));
 }
 
 // Of tests/gpu/plan.py, on 2026-11-29.

@@ -1,5 +1,5 @@
-// What --offload needs beside the masters, gradients and states that it keeps on the host: gradients on their way
-// there, and results on their way back.
+// What gradients take of a rank's memory beside the shards that are summed: on their way to the host (--offload), and
+// in steps of several micro-steps on their way into the sum.
 #pragma once
 
 #include <cstddef>
@@ -10,6 +10,14 @@
 
 namespace shoal::fsdp {
 
+// How the micro-steps of a step add up; see FullyShardedModule::set_requires_gradient_sync() and …_all_reduce().
+enum class Accumulation {
+  none,           // there is one
+  sums_shards,    // each is reduced to shards; replicas sum theirs at the step
+  sums_replicas,  // each is reduced, and replicas sum theirs
+  keeps_whole,    // all but the last keep whole gradients
+};
+
 // Of a backward pass, in the order in which its gradients come.
 struct GradientEvent {
   enum class Kind { first, complete, end };  // of a unit's gradients; end: of the pass
@@ -18,21 +26,23 @@ struct GradientEvent {
 };
 
 // Goes through the engine's handling of gradients (Runtime, FlatGradient, OffloadCopies) by their sizes alone. Bytes.
-class OffloadInFlight {
+class GradientsInFlight {
  public:
   struct Moment {
     std::int64_t before = 0;  // between the event before and this one
     std::int64_t during = 0;  // the most while the engine deals with it
   };
 
-  OffloadInFlight() = default;  // nothing is offloaded
-  OffloadInFlight(const std::vector<UnitSizes>& units, const MeshShape& mesh, const FullyShardOptions& options);
+  GradientsInFlight() = default;  // nothing is in flight
+  GradientsInFlight(const std::vector<UnitSizes>& units, const MeshShape& mesh, const FullyShardOptions& options,
+                    Accumulation accumulation);
 
   // Of the device, in the backward passes of a run, which all have these events: one moment each. The forward pass
   // comes before the first event, beside what the pass before has left.
   std::vector<Moment> moments(const std::vector<GradientEvent>& events) const;
   // The most on the device where gradients come in the opposite order of the units; the root's first, and last.
   std::int64_t device() const;
+  // With the results of the optimizer on their way back.
   std::int64_t host() const { return host_; }
 
  private:
@@ -41,14 +51,17 @@ class OffloadInFlight {
     std::int64_t replicated = 0;  // as it is summed over the replicas, where that takes another buffer; else 0
     std::size_t in_flight = 0;    // reductions that may be under way once its own is
     std::int64_t reduced() const { return from_first + from_complete + from_reduced; }
-    std::int64_t copied() const { return replicated > 0 ? replicated : reduced(); }
+    std::int64_t kept() const { return replicated > 0 ? replicated : reduced(); }
   };
   class Flight;
 
+  void add_kept(const MeshShape& mesh, std::int64_t summed, Sizes& sizes) const;
+  void add_passing(const MeshShape& mesh, const FlatSizes& flat, std::int64_t summed, Sizes& sizes) const;
+
   std::vector<Sizes> units_;
   std::size_t root_ = 0;
-  bool replicas_ = false;
-  std::size_t copies_ = 0;  // that are not waited for
+  bool replicas_ = false;   // sum each reduction's shards
+  std::size_t copies_ = 0;  // to the host, that are not waited for
   std::int64_t host_ = 0;
 };
 
