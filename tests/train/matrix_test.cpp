@@ -72,14 +72,15 @@ std::vector<double> plain_losses(const std::string& name) {
 struct Way {
   fsdp::Strategy strategy = fsdp::Strategy::full_shard;
   bool sixteen_bits = false;
-  int accumulate = 1;
+  std::string accumulate = "none";  // reduce, defer, keep: two micro-steps, by that mode
   std::string checkpoint = "none";
   fsdp::Offload offload = fsdp::Offload::none;
 
+  int micro_steps() const { return accumulate == "none" ? 1 : 2; }
   std::string text() const {
     const char* const offloads[] = {"none", "optimizer", "params"};
-    return std::string(fsdp::name_of(strategy)) + (sixteen_bits ? " bf16" : " fp32") + " accumulate " +
-           std::to_string(accumulate) + " checkpoint " + checkpoint + " offload " + offloads[static_cast<int>(offload)];
+    return std::string(fsdp::name_of(strategy)) + (sixteen_bits ? " bf16" : " fp32") + " accumulate " + accumulate +
+           " checkpoint " + checkpoint + " offload " + offloads[static_cast<int>(offload)];
   }
 };
 
@@ -104,11 +105,13 @@ std::vector<double> sharded_losses(comm::ProcessGroup& world, comm::DeviceMesh& 
   const auto policy = fsdp::parse_wrap_policy(models::find_model(name).defaults.wrap);
   const auto sharded = fsdp::fully_shard(model->module(), mesh, *policy, options_of(way));
   fsdp::ShardedOptimizer optimizer(*sharded, optim::make_optimizer({.name = "adamw", .weight_decay = kDecay}));
-  const std::int64_t part = kBatch / world.size() / way.accumulate;
+  const std::int64_t part = kBatch / world.size() / way.micro_steps();
+  sharded->set_requires_all_reduce(way.accumulate != "defer");
   std::vector<double> losses;
   for (int step = 0; step < kSteps; ++step) {
     double sum = 0, count = 0;
-    for (int micro = 0; micro < way.accumulate; ++micro) {
+    for (int micro = 0; micro < way.micro_steps(); ++micro) {
+      sharded->set_requires_gradient_sync(way.accumulate != "keep" || micro + 1 == way.micro_steps());
       models::LossSum loss;
       sharded->run([&] {
         loss = model->loss(batch_of(step, (micro * world.size() + world.rank()) * part, part));
@@ -131,19 +134,24 @@ double largest_difference(const std::vector<double>& a, const std::vector<double
 }
 
 // Every way on a GPU. On the CPU what differs in code, and not all products of it.
+bool is_wanted(const Way& way) {
+  if (!test_device().is_cpu()) return true;
+  const bool once_more = way.accumulate == "defer" || way.accumulate == "keep";
+  const int unusual = (way.accumulate != "none") + (way.checkpoint != "none") + (way.offload != fsdp::Offload::none);
+  if (unusual == 0) return true;
+  return way.strategy == fsdp::Strategy::hybrid_shard && (once_more ? unusual == 1 : unusual >= 2);
+}
+
 std::vector<Way> ways() {
-  const bool all = !test_device().is_cpu();
   std::vector<Way> list;
   for (const auto strategy : {fsdp::Strategy::full_shard, fsdp::Strategy::shard_grad_op, fsdp::Strategy::no_shard,
                               fsdp::Strategy::hybrid_shard, fsdp::Strategy::hybrid_shard_zero2})
     for (const bool sixteen_bits : {false, true})
-      for (const int accumulate : {1, 2})
+      for (const char* accumulate : {"none", "reduce", "defer", "keep"})
         for (const char* checkpoint : {"none", "full", "selective"})
           for (const auto offload : {fsdp::Offload::none, fsdp::Offload::optimizer, fsdp::Offload::params}) {
-            const int unusual =
-                (accumulate > 1) + (checkpoint != std::string("none")) + (offload != fsdp::Offload::none);
-            if (all || unusual == 0 || (unusual >= 2 && strategy == fsdp::Strategy::hybrid_shard))
-              list.push_back({strategy, sixteen_bits, accumulate, checkpoint, offload});
+            const Way way{strategy, sixteen_bits, accumulate, checkpoint, offload};
+            if (is_wanted(way)) list.push_back(way);
           }
   return list;
 }
