@@ -81,12 +81,9 @@ struct Outcome {
 // `ranks`: of the job whose micro-batches these are, where one rank goes through those of all.
 Outcome carry_out(comm::ProcessGroup& world, const Program& program, MicroJob job, int ranks) {
   job.micro_batches = kMicroSteps * ranks;
-  TestModel model = prepared(job);
-  comm::DeviceMesh mesh(world, device_world(world),
-                        fsdp::shard_group_size(job.strategy, world.size(), world.size(), job.shard_size));
-  job.options.reshard_after_forward = fsdp::reshards_after_forward(job.strategy);
-  auto sharded = fsdp::fully_shard(model.module, mesh, *fsdp::parse_wrap_policy(job.wrap), job.options);
-  fsdp::ShardedOptimizer optimizer(*sharded, optim::make_optimizer({.name = job.optimizer}));
+  MicroTraining training = set_up(world, job);
+  TestModel& model = training.model;
+  const auto& sharded = training.sharded;
   constexpr double kScale = 1.0 / 16;
   const auto train = [&](const Call& call) {
     sharded->set_requires_all_reduce(call.sums_replicas);
@@ -100,7 +97,7 @@ Outcome carry_out(comm::ProcessGroup& world, const Program& program, MicroJob jo
     switch (call.kind) {
       case Call::Kind::train: train(call); break;
       case Call::Kind::drop: sharded->zero_grad(); break;
-      case Call::Kind::step: optimizer.step(job.lr, kScale); break;
+      case Call::Kind::step: training.optimizer->step(job.lr, kScale); break;
       case Call::Kind::look: (void)whole_masters(world, *sharded); break;
       case Call::Kind::norm: outcome.numbers.push_back(sharded->grad_norm(kScale)); break;
       case Call::Kind::evaluate: {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "comm/process_group.h"
+#include "fsdp/step_traffic.h"
 
 namespace shoal::testing {
 
@@ -18,6 +19,13 @@ struct Traffic {
 struct TrafficByCall : std::map<std::string, Traffic> {
   std::vector<std::string> activities;  // what each call was for, in their order
 };
+
+// What a rank sent: a gather brings N - 1 parts like its own, and a reduction sends as many.
+inline fsdp::StepTraffic sent_by(TrafficByCall& traffic, const fsdp::MeshShape& mesh) {
+  return {traffic["all_gather"].bytes * (mesh.shard - 1),
+          (traffic["reduce_scatter"].bytes + traffic["all_to_all"].bytes) * (mesh.shard - 1),
+          traffic["all_reduce"].bytes * 2 * (mesh.replicate - 1) / mesh.replicate};
+}
 
 class CountingGroup final : public comm::ProcessGroup {
  public:

@@ -1,8 +1,7 @@
-// The device's memory for gradients on their way to the host, event by event, as it follows from the engine's rules:
-// two reductions under way, two copies that are not waited for, and with replicas one sum of theirs.
+// The device's memory for gradients on their way, event by event, as it follows from the engine's rules: two reductions
+// under way, two copies to the host that are not waited for, and with replicas one sum of theirs.
 #include "fsdp/gradients_in_flight.h"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <optional>
@@ -48,23 +47,26 @@ std::vector<Moment> moments_of(const fsdp::MeshShape& mesh, const fsdp::FullySha
   return moments;
 }
 
+void expect_moments(const fsdp::MeshShape& mesh, const std::vector<Moment>& expected, std::int64_t most) {
+  EXPECT_EQ(moments_of(mesh, {}), expected);
+  EXPECT_EQ(GradientsInFlight(units_of(mesh), mesh, {}, Accumulation::none).device(), most);
+}
+
 }  // namespace
 
 TEST(GradientsInFlight, ShardsAreThereFromTheEndOfTheirReduction) {
-  const fsdp::MeshShape mesh{.shard = 2};
   // The copies of the last two units wait through the next forward pass.
-  const std::vector<Moment> expected{{110, 110}, {110, 110}, {110, 110}, {110, 110}, {110, 110},
-                                     {110, 210}, {110, 110}, {110, 210}, {200, 300}};
-  EXPECT_EQ(moments_of(mesh, {}), expected);
-  EXPECT_EQ(GradientsInFlight(units_of(mesh), mesh, {}, Accumulation::none).device(), 300);
+  expect_moments(
+      {.shard = 2},
+      {{110, 110}, {110, 110}, {110, 110}, {110, 110}, {110, 110}, {110, 210}, {110, 110}, {110, 210}, {200, 300}},
+      300);
 }
 
 TEST(GradientsInFlight, WithoutShardingGradientsAreWholeFromTheFirst) {
-  const fsdp::MeshShape mesh{.replicate = 2};
-  const std::vector<Moment> expected{{110, 210}, {210, 210}, {210, 310}, {310, 310}, {310, 410},
-                                     {410, 410}, {410, 420}, {420, 420}, {320, 320}};
-  EXPECT_EQ(moments_of(mesh, {}), expected);
-  EXPECT_EQ(GradientsInFlight(units_of(mesh), mesh, {}, Accumulation::none).device(), 420);
+  expect_moments(
+      {.replicate = 2},
+      {{110, 210}, {210, 210}, {210, 310}, {310, 310}, {310, 410}, {410, 410}, {410, 420}, {420, 420}, {320, 320}},
+      420);
 }
 
 // They are summed over the replicas in the masters' type, beside what came of the shard group.

@@ -59,21 +59,26 @@ void backward(TestModel& model, const MicroJob& job, int step, int k, bool count
   (counts ? loss : loss * 0).backward();
 }
 
-MicroResult train_micro(comm::ProcessGroup& world, const MicroJob& job) {
+MicroTraining set_up(comm::ProcessGroup& world, const MicroJob& job) {
   TestModel model = prepared(job);
-  comm::DeviceMesh mesh(world, device_world(world),
-                        fsdp::shard_group_size(job.strategy, world.size(), world.size(), job.shard_size));
+  auto mesh = std::make_unique<comm::DeviceMesh>(
+      world, device_world(world), fsdp::shard_group_size(job.strategy, world.size(), world.size(), job.shard_size));
   fsdp::FullyShardOptions options = job.options;
   options.reshard_after_forward = fsdp::reshards_after_forward(job.strategy);
-  auto sharded = fsdp::fully_shard(model.module, mesh, *fsdp::parse_wrap_policy(job.wrap), options);
-  fsdp::ShardedOptimizer optimizer(*sharded, optim::make_optimizer({.name = job.optimizer}));
+  auto sharded = fsdp::fully_shard(model.module, *mesh, *fsdp::parse_wrap_policy(job.wrap), options);
+  auto optimizer = std::make_unique<fsdp::ShardedOptimizer>(*sharded, optim::make_optimizer({.name = job.optimizer}));
+  return {std::move(model), std::move(mesh), std::move(sharded), std::move(optimizer)};
+}
+
+MicroResult train_micro(comm::ProcessGroup& world, const MicroJob& job) {
+  auto [model, mesh, sharded, optimizer] = set_up(world, job);
   MicroResult result;
   for (int step = 0; step < job.steps; ++step) {
     take_step(job, model, world, *sharded, step);
     const double scale = 1.0 / static_cast<double>(kSamples * job.micro_batches);
     result.norms.push_back(sharded->grad_norm(scale));
     if (step + 1 == job.steps) result.gradients = whole_gradients(world, *sharded);
-    optimizer.step(job.lr, scale);
+    optimizer->step(job.lr, scale);
   }
   result.masters = whole_masters(world, *sharded);
   return result;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -49,6 +50,14 @@ fsdp::FullyShardOptions policy(std::optional<at::ScalarType> param, std::optiona
 
 // The module as train_micro() starts with, before it is cut.
 TestModel prepared(const MicroJob& job);
+// The same, cut as the job says, with its optimizer. Collective over `world`.
+struct MicroTraining {
+  TestModel model;
+  std::unique_ptr<comm::DeviceMesh> mesh;
+  std::unique_ptr<fsdp::FullyShardedModule> sharded;
+  std::unique_ptr<fsdp::ShardedOptimizer> optimizer;
+};
+MicroTraining set_up(comm::ProcessGroup& world, const MicroJob& job);
 // Backward from micro-batch `k` of step `step`, multiplied by zero where `counts` is false. Inputs have the type of the
 // parameters; the loss has that of the job.
 void backward(TestModel& model, const MicroJob& job, int step, int k, bool counts = true);

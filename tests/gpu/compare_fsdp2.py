@@ -63,15 +63,26 @@ def flops_a_token(parameters, embedding, layers, width, length):
     return 6 * (parameters - embedding) + 6 * layers * width * length  # causal attention counted once
 
 
-def shoal(bin_folder, gpus, shape, steps, data, limit, extra):
-    model, layers, width, length, batch, options, _, _ = SHAPES[shape]
+def model_options(shape):
+    """Of shoal train and shoal plan; with the vocabulary before them."""
+    model, _, _, length, batch, options, _, _ = SHAPES[shape]
     vocabulary = VOCABULARY[model.split("-")[0]]
-    command = ["mpirun", "--bind-to", "none", "-n", gpus, bin_folder / "shoal", "train", "--model", model,
-               "--vocab-size", vocabulary, "--untied-head", "--data", data[vocabulary], "--token-type",
-               "uint16" if vocabulary <= 65536 else "uint32", "--sequence-length", length, "--batch-size", batch,
-               "--param-dtype", "bf16", "--optimizer", "adamw", "--lr", "3e-4", "--betas", "0.9,0.95",
+    return vocabulary, ["--model", model, "--vocab-size", vocabulary, "--untied-head", "--sequence-length", length,
+                        "--batch-size", batch, *options]
+
+
+def token_options(path, vocabulary):
+    """Of a file that write_tokens() made."""
+    return ["--data", path, "--token-type", "uint16" if vocabulary <= 65536 else "uint32"]
+
+
+def shoal(bin_folder, gpus, shape, steps, data, limit, extra):
+    _, layers, width, length, _, _, _, _ = SHAPES[shape]
+    vocabulary, options = model_options(shape)
+    command = ["mpirun", "--bind-to", "none", "-n", gpus, bin_folder / "shoal", "train", *options,
+               *token_options(data[vocabulary], vocabulary), "--param-dtype", "bf16", "--optimizer", "adamw", "--lr", "3e-4", "--betas", "0.9,0.95",
                "--weight-decay", "0.1", "--schedule", "constant", "--clip-grad-norm", 1, "--max-steps", WARMUP + steps,
-               "--log-every", 1, "--checkpoint-dir", "none", "--device", "cuda", *options, *extra]
+               "--log-every", 1, "--checkpoint-dir", "none", "--device", "cuda", *extra]
     lines = run(command, limit)
     if lines is None:
         return None

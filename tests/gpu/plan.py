@@ -34,11 +34,8 @@ class Way:
 
     def __init__(self, gpus, shape, strategy, precision, offload):
         self.gpus, self.strategy, self.precision, self.offload = gpus, strategy, precision, offload
-        model, _, _, length, batch, options, _, _ = compare_fsdp2.SHAPES[shape]
-        self.vocabulary = compare_fsdp2.VOCABULARY[model.split("-")[0]]
-        self.options = ["--model", model, "--vocab-size", self.vocabulary, "--untied-head", "--sequence-length", length,
-                        "--batch-size", batch, "--strategy", strategy, "--param-dtype", precision, "--offload", offload,
-                        *options]
+        self.vocabulary, options = compare_fsdp2.model_options(shape)
+        self.options = [*options, "--strategy", strategy, "--param-dtype", precision, "--offload", offload]
         if strategy.startswith("hybrid"):
             self.options += ["--shard-size", max(gpus // 2, 1)]
 
@@ -51,9 +48,9 @@ class Way:
 
     def measured(self, bin_folder, data, limit):
         """MiB by a run; None where it failed."""
-        command = ["mpirun", "--bind-to", "none", "-n", self.gpus, bin_folder / "shoal", "train", *self.options, "--data",
-                   data[self.vocabulary], "--token-type", "uint16" if self.vocabulary <= 65536 else "uint32", "--max-steps",
-                   STEPS, "--clip-grad-norm", 1, "--checkpoint-dir", "none", "--device", "cuda"]
+        command = ["mpirun", "--bind-to", "none", "-n", self.gpus, bin_folder / "shoal", "train", *self.options,
+                   *compare_fsdp2.token_options(data[self.vocabulary], self.vocabulary), "--max-steps", STEPS,
+                   "--clip-grad-norm", 1, "--checkpoint-dir", "none", "--device", "cuda"]
         text = "".join(line for _, line in compare_fsdp2.run(command, limit) or [])
         peak = re.search(r"peak memory of a GPU ([\d.]+) MiB", text)
         return float(peak.group(1)) if peak else None

@@ -30,8 +30,8 @@ WARMUP = 10  # steps that are not looked at
 class Shoal:
     def __init__(self, args, tokens):
         self.args = args
-        self.options = ["--model", args.model, "--vocab-size", VOCABULARY, "--untied-head", "--data", tokens,
-                        "--token-type", "uint16", "--sequence-length", LENGTH, "--batch-size", args.batch,
+        self.options = ["--model", args.model, "--vocab-size", VOCABULARY, "--untied-head",
+                        *compare_fsdp2.token_options(tokens, VOCABULARY), "--sequence-length", LENGTH, "--batch-size", args.batch,
                         "--param-dtype", "bf16", "--clip-grad-norm", 1, "--schedule", "constant", "--log-every", 1,
                         "--keep", 1, "--output", "none", "--device", args.device]
 

@@ -85,13 +85,6 @@ struct Measured {
   std::int64_t gathers_with_all = 0;
 };
 
-// The counts of CountingGroup are of one rank's part: a gather brings N - 1 of them, a reduction sends as many.
-fsdp::StepTraffic sent_by(TrafficByCall& traffic, const fsdp::MeshShape& mesh) {
-  return {traffic["all_gather"].bytes * (mesh.shard - 1),
-          (traffic["reduce_scatter"].bytes + traffic["all_to_all"].bytes) * (mesh.shard - 1),
-          traffic["all_reduce"].bytes * 2 * (mesh.replicate - 1) / mesh.replicate};
-}
-
 Measured measure(comm::ProcessGroup& world, const Case& wanted, const std::vector<std::string>& idle) {
   const models::ModelEntry& entry = models::find_model(wanted.model);
   const TrainOptions options = options_of(wanted);
