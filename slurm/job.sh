@@ -32,13 +32,20 @@ use_site() {
   done <"$file"
 }
 
-# launch [SRUN_OPTIONS…] PROGRAM…: the tasks of the job as one step. A task that fails takes the step down at once, and
-# one that hangs at the end does so after a minute. Slurm 22.05 to 23.02 do not pass --cpus-per-task on by themselves.
+# set_srun_options [CPUS_PER_TASK]: the array srun_options, for each srun. A task that fails takes the step down at once,
+# and one that hangs at the end does so after a minute. Slurm 22.05 to 23.02 do not pass --cpus-per-task on by themselves.
+set_srun_options() {
+  srun_options=(--kill-on-bad-exit=1 --wait=60 --mpi="$mpi")
+  [[ -z ${1:-} ]] || srun_options+=(--cpus-per-task="$1")
+  # By Slurm's default MPI_Init does not wait for the other nodes (README.md), and a rank can be sent messages too early.
+  [[ $mpi != pmix* ]] || export SLURM_PMIX_FENCE=${SLURM_PMIX_FENCE:-ring}
+}
+
+# launch [SRUN_OPTIONS…] PROGRAM…: the tasks of the job as one step.
 launch() {
-  local options=(--kill-on-bad-exit=1 --wait=60 --mpi="$mpi")
-  [[ -z ${SLURM_CPUS_PER_TASK:-} ]] || options+=(--cpus-per-task="$SLURM_CPUS_PER_TASK")
-  say "srun ${options[*]} $*"
-  srun "${options[@]}" "$@"
+  set_srun_options "${SLURM_CPUS_PER_TASK:-}"
+  say "srun ${srun_options[*]} $*"
+  srun "${srun_options[@]}" "$@"
 }
 
 # tell_end CODE: one line for people; docs/exit_codes.md has the table.

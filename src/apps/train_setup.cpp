@@ -238,6 +238,7 @@ train::JobFacts job_facts() {
   facts.job.address = slurm.job_name_for_slurm();
   facts.job.chain = slurm.array_job_id ? std::to_string(slurm.array_job_id->value) : facts.job.address;
   if (slurm.restart_count) facts.job.restart_count = static_cast<int>(slurm.restart_count->value);
+  facts.job.heterogeneous = slurm.het_size.has_value();
   if (slurm.end_time) facts.slurm_end_time = slurm.end_time->value;
   return facts;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <sstream>
 #include <vector>
 
 #include "core/error.h"
@@ -28,13 +29,24 @@ std::string without_space(std::string text) {
   return text;
 }
 
-TimeBudget ask_squeue(const std::string& job, double now, const CommandRunner& run) {
-  const CommandResult answer = run({"squeue", "-h", "-j", job, "-o", "%L"}, kPatience);
-  const std::string question = "squeue -h -j " + job + " -o %L";
+// The least that a component of the job has left, of the lines in `text`; empty where none has a limit.
+std::optional<std::int64_t> least_time_left(const std::string& text) {
+  std::optional<std::int64_t> least;
+  std::istringstream lines(text + '\n');  // an empty answer is one that is not understood
+  for (std::string line; std::getline(lines, line);) {
+    const auto left = parse_slurm_time(without_space(line));
+    if (left && (!least || *left < *least)) least = left;
+  }
+  return least;
+}
+
+TimeBudget ask_squeue(const TimeBudgetQuestion& of, double now, const CommandRunner& run) {
+  const CommandResult answer = run({"squeue", "-h", "-j", of.job, "-o", "%L"}, kPatience);
+  const std::string question = "squeue -h -j " + of.job + " -o %L";
   if (!answer.ok()) return {{}, fmt::format("{}: {}", question, answer.problem(kPatience))};
   const std::string text = without_space(answer.output);
   try {
-    const auto left = parse_slurm_time(text);
+    const auto left = of.heterogeneous ? least_time_left(text) : parse_slurm_time(text);
     if (!left) return {{}, "the job has no time limit, says squeue"};
     return {now + static_cast<double>(*left), "squeue"};
   } catch (const OptionError& error) {
@@ -44,15 +56,20 @@ TimeBudget ask_squeue(const std::string& job, double now, const CommandRunner& r
 
 TimeBudget budget_of_slurm(const TimeBudgetQuestion& question, double now, const CommandRunner& run) {
   if (question.job.empty()) return {{}, "this is no job of Slurm"};
+  TimeBudget given;
   if (question.slurm_end_time) {
     const auto end = static_cast<double>(*question.slurm_end_time);
-    if (end > now) return {end, "SLURM_JOB_END_TIME"};
-    log::warning(
-        "SLURM_JOB_END_TIME={} is over already: the limit was extended, or the variable is another job's; "
-        "squeue is asked",
-        *question.slurm_end_time);
+    if (end > now)
+      given = {end, "SLURM_JOB_END_TIME"};
+    else
+      log::warning(
+          "SLURM_JOB_END_TIME={} is over already: the limit was extended, or the variable is another job's; "
+          "squeue is asked",
+          *question.slurm_end_time);
   }
-  return ask_squeue(question.job, now, run);
+  if (given.end && !question.heterogeneous) return given;
+  const TimeBudget asked = ask_squeue(question, now, run);
+  return given.end && (!asked.end || *given.end < *asked.end) ? given : asked;
 }
 
 }  // namespace

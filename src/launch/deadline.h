@@ -26,12 +26,14 @@ struct TimeBudget {
 struct TimeBudgetQuestion {
   std::optional<std::int64_t> slurm_end_time;  // SLURM_JOB_END_TIME
   std::string job;                             // as squeue must be told it; empty: no job
+  bool heterogeneous = false;                  // each component has a limit of its own
   std::optional<std::int64_t> time_limit;      // of --time-limit, seconds from the program's start
   double started = 0;                          // the program
 };
 
-// The earlier of Slurm's limit and that of the option. Slurm's is in the environment, or squeue is asked once, for ten
-// seconds at most; that it gives no answer is an info line. For rank 0 alone: Slurm asks not to be called by many.
+// The earlier of Slurm's limit and that of the option. Slurm's is in the environment (in a heterogeneous job only that
+// of one component, and the first one counts, which takes all ranks down), or squeue is asked once, for ten seconds at
+// most; that it gives no answer is an info line. For rank 0 alone: Slurm asks not to be called by many.
 TimeBudget find_time_budget(const TimeBudgetQuestion& question, double now, const CommandRunner& run);
 
 // The last few durations of something.

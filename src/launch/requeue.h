@@ -24,6 +24,7 @@ struct SlurmJob {
   std::string address;  // empty: this is none
   std::string chain;    // what its restarts and, for a task of an array, the other tasks have in common
   int restart_count = 0;
+  bool heterogeneous = false;
 };
 
 // How often this job was put back by us.

@@ -164,6 +164,7 @@ void JobRun::find_deadline(std::int64_t checkpoint_bytes) {
   if (!writes_checkpoints(options_)) return;
   const auto budget = launch::find_time_budget({.slurm_end_time = facts_.slurm_end_time,
                                                 .job = facts_.job.address,
+                                                .heterogeneous = facts_.job.heterogeneous,
                                                 .time_limit = time_limit_seconds(options_.job),
                                                 .started = launch::program_start()},
                                                launch::unix_now(), run_);

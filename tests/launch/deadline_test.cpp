@@ -41,6 +41,22 @@ TEST(TimeBudget, AnEndTimeThatIsOverIsNotBelieved) {
   EXPECT_EQ(find_time_budget({.slurm_end_time = 900, .job = "7"}, 1000, squeue_says("2:00")).end, 1120);
 }
 
+TEST(TimeBudget, OfAHeterogeneousJobTheComponentThatEndsFirstCounts) {
+  const auto end = [](const std::string& squeue, std::optional<std::int64_t> variable = {}) {
+    return find_time_budget({.slurm_end_time = variable, .job = "7", .heterogeneous = true}, 1000, squeue_says(squeue))
+        .end;
+  };
+  EXPECT_EQ(end("9:59\n9:59\n"), 1599);
+  EXPECT_EQ(end("1:00:00\n30:00\n45:00\n"), 1000 + 1800);
+  EXPECT_EQ(end("UNLIMITED\n2:00\n"), 1120);
+  EXPECT_EQ(end("UNLIMITED\nUNLIMITED\n"), std::nullopt);
+  EXPECT_EQ(end(""), std::nullopt);
+  EXPECT_EQ(end("30:00\nNOT_SET\n"), std::nullopt) << "what is not understood may be the earlier one";
+  EXPECT_EQ(end("30:00\n45:00\n", 1500), 1500) << "the variable is that of one component";
+  EXPECT_EQ(end("30:00\n45:00\n", 9000), 1000 + 1800);
+  EXPECT_EQ(end("", 9000), 9000) << "squeue gave no answer";
+}
+
 TEST(TimeBudget, WithoutAnAnswerThereIsALine) {
   const auto said = [](const CommandRunner& run) {
     ::testing::internal::CaptureStderr();

@@ -79,8 +79,9 @@ class ModulesTest(unittest.TestCase):
             self.assertEqual(shell.get("CMAKE_PREFIX_PATH"), self.prefix)
             self.assertTrue(os.access(f"{shell.get('SHOAL_SLURM_DIR')}/train.sbatch", os.X_OK), shell.environment)
             self.assertIn(f"shoal/{VERSION}", shell.get("LOADEDMODULES"))
+            self.assertEqual(shell.get("SLURM_PMIX_FENCE"), "ring", shell.environment)
             said = shell.module("unload", "shoal")
-            for variable in ("SHOAL_ROOT", "SHOAL_VERSION", "SHOAL_SLURM_DIR", "CMAKE_PREFIX_PATH"):
+            for variable in ("SLURM_PMIX_FENCE", "SHOAL_ROOT", "SHOAL_VERSION", "SHOAL_SLURM_DIR", "CMAKE_PREFIX_PATH"):
                 self.assertNotIn(variable, shell.environment, said)
             self.assertEqual(shell.get("PATH"), before["PATH"])
         for verb in ("whatis", "help"):

@@ -27,10 +27,10 @@ TINY = ["--model", "gpt2-tiny", "--layers", "1", "--heads", "2", "--hidden-size"
 
 
 def environment():
-    """What a login shell of the sandbox has: nothing of another Slurm's."""
+    """What a login shell of the sandbox has, with the module of Shoal: nothing of another Slurm's."""
     kept = {name: value for name, value in os.environ.items() if not re.match("(SLURM|SBATCH|PMIX)_", name)}
     return {**kept, "SLURM_CONF": str(STATE / "etc/slurm.conf"), "PATH": f"{PROGRAMS}:{os.environ['PATH']}",
-            "OMP_NUM_THREADS": "1", "OMPI_MCA_mpi_yield_when_idle": "1"}
+            "OMP_NUM_THREADS": "1", "OMPI_MCA_mpi_yield_when_idle": "1", "SLURM_PMIX_FENCE": "ring"}
 
 
 def run(*command, timeout=PATIENCE, check=True, **options):

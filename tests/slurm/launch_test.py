@@ -8,6 +8,9 @@ import shutil
 import cluster
 from cluster import PROGRAMS, STATE, TINY, run
 
+# What cmake builds of late_fence.cpp.
+LATE_FENCE = os.environ.get("SHOAL_LATE_FENCE", PROGRAMS.parent / "tests/liblate_fence.so")
+
 
 class LaunchTest(cluster.LiveTest):
     def srun(self, *words, steps=10, **options):
@@ -50,6 +53,14 @@ class LaunchTest(cluster.LiveTest):
                          train=["--max-steps", "20"],
                          parts=["--nodelist=n1 --ntasks=2", "--nodelist=n[2-3] --ntasks=2"])
         self.check_run(job, 4, 20)
+        self.assertRegex(job.log(), r"the time limit strikes in \d+ s")
+
+    def test_a_rank_that_is_late_in_mpi_init_is_waited_for(self):
+        # By Slurm's default it is not: messages then come to a rank that cannot take them yet, and Open MPI crashes.
+        late = {"LD_PRELOAD": LATE_FENCE, "LATE_FENCE_TASK": "1"}
+        job = self.train(nodes=2, ntasks_per_node=1, train=["--max-steps", "20"],
+                         lines=[f"export {name}={value}" for name, value in late.items()])
+        self.check_run(job, 2, 20)
 
     def test_two_jobs_on_one_node(self):
         jobs = [self.train(nodes=1, ntasks_per_node=2, nodelist="n1", checkpoints=name,

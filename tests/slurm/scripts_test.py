@@ -15,16 +15,23 @@ JOBS = sorted(FOLDER.glob("*.sbatch"))
 SITES = sorted((FOLDER / "sites").glob("*.conf"))
 
 
-def in_a_job(script, **environment):
-    """Runs lines of bash after job.sh as in a job, with srun replaced by echo."""
+def in_a_job(script, srun='echo "SRUN $*"', squeue="", **environment):
+    """Runs lines of bash after job.sh as in a job, with other lines in place of srun, by default an echo, and squeue."""
     with tempfile.TemporaryDirectory() as scratch:
-        srun = pathlib.Path(scratch, "srun")
-        srun.write_text('#!/bin/sh\necho "SRUN $*"\n')
-        srun.chmod(0o755)
+        for name, lines in ("srun", srun), ("squeue", squeue):
+            program = pathlib.Path(scratch, name)
+            program.write_text(f"#!/bin/bash\n{lines}\n")
+            program.chmod(0o755)
         path = f"{scratch}:{os.environ['PATH']}"
-        result = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=60, env={
-            "PATH": path, "SLURM_JOB_ID": "7", "JOB": f"{FOLDER}/job.sh", **environment})
+        result = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=60, cwd=scratch, env={
+            "PATH": path, "SLURM_JOB_ID": "7", "JOB": f"{FOLDER}/job.sh", "SCRATCH": scratch, **environment})
     return result.returncode, result.stdout + result.stderr
+
+
+def het_launch(script, srun, **environment):
+    """The same after het.sh, with a squeue that knows of a step while there is $SCRATCH/step."""
+    start = f'mpi=pmix; site=; look_every=0.2; . "$JOB"; . {FOLDER}/het.sh; '
+    return in_a_job(start + script, srun, '[[ ! -e $SCRATCH/step ]] || echo 8.0; echo 7.batch', **environment)
 
 
 class ScriptsTest(unittest.TestCase):
@@ -40,7 +47,7 @@ class ScriptsTest(unittest.TestCase):
             self.skipTest("shellcheck is not installed")
         tools = [path for path in (FOLDER / "sandbox").iterdir() if not path.name.endswith(".sh")]
         result = subprocess.run(["shellcheck", "--external-sources", "--source-path=SCRIPTDIR", FOLDER / "job.sh",
-                                 *JOBS, *tools], capture_output=True, text=True, timeout=120)
+                                 FOLDER / "het.sh", *JOBS, *tools], capture_output=True, text=True, timeout=120)
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
 
     def test_users_edit_between_the_marks(self):
@@ -54,13 +61,51 @@ class ScriptsTest(unittest.TestCase):
                 self.assertNotRegex(edit, r"--signal=B:")
                 self.assertRegex(edit, r"(?m)^site=")
                 self.assertRegex(path.read_text(), r"(?m)^mpi=")
-                self.assertRegex(tail, r"(?m)^ *launch ")
+                self.assertRegex(tail, r"(?m)^ *launch(_het)? ")
                 self.assertNotRegex(tail, r"\bsrun\b", "only launch calls srun")
 
     def test_srun_ends_with_its_first_failure(self):
         code, text = in_a_job('mpi=pmix; site=; . "$JOB"; launch a "b c"', SLURM_CPUS_PER_TASK="3")
         self.assertEqual(code, 0, text)
         self.assertIn("SRUN --kill-on-bad-exit=1 --wait=60 --mpi=pmix --cpus-per-task=3 a b c", text)
+
+    def test_mpi_init_waits_for_all_nodes(self):
+        fence = 'site=; . "$JOB"; launch a; echo "FENCE ${SLURM_PMIX_FENCE:-none}"'
+        self.assertIn("FENCE ring", in_a_job(f"mpi=pmix; {fence}")[1])
+        self.assertIn("FENCE ring", in_a_job(f"mpi=pmix_v4; {fence}")[1])
+        self.assertIn("FENCE none", in_a_job(f"mpi=pmi2; {fence}")[1])
+        self.assertIn("FENCE tree", in_a_job(f"mpi=pmix; {fence}", SLURM_PMIX_FENCE="tree")[1])
+
+    def test_a_heterogeneous_step_has_the_cpus_of_each_component(self):
+        cpus = {"SLURM_CPUS_PER_TASK_HET_GROUP_0": "2", "SLURM_CPUS_PER_TASK_HET_GROUP_2": "5"}
+        code, text = het_launch("launch_het 0,2 program a", 'echo "${@//$\'\\n\'/ }"', **cpus)
+        self.assertEqual(code, 0, text)
+        common = r"--kill-on-bad-exit=1 --wait=60 --mpi=pmix --cpus-per-task=%s --het-group=%s "
+        for number, value in ("0", "2"), ("2", "5"):
+            self.assertRegex(text, common % (value, number) + f"--export=ALL,SLURM_CPUS_PER_TASK={value} bash -c ")
+        self.assertEqual(len(re.findall(r"task \S+ program a(?: :|$)", text, re.M)), 2, text)
+
+    def test_an_srun_that_does_not_end_after_its_tasks_is_killed(self):
+        # The first component's tasks run one after the other; then srun stays, though the step is no more.
+        stuck = '''touch "$SCRATCH/step"
+            while [[ $1 == --* ]]; do shift; done
+            command=(); while [[ $1 != : ]]; do command+=("$1"); shift; done
+            for SLURM_PROCID in 0 1 2; do export SLURM_PROCID; "${command[@]}"; done
+            rm "$SCRATCH/step"; exec sleep 100'''
+        for codes, expected in ("0 0 0", 0), ("75 75 75", 75), ("0 0 20", 20), ("0 9 3", 9):
+            program = f'c=({codes}); exit "${{c[SLURM_PROCID]}}"'
+            code, text = het_launch(f"launch_het 0,1 bash -c '{program}'; echo CODE $?; ls -A", stuck)
+            self.assertIn(f"CODE {expected}\n", text)
+            self.assertIn("it was killed", text)
+            self.assertNotIn(".shoal-job", text.split("CODE")[1])
+
+    def test_an_srun_that_ends_is_believed(self):
+        code, text = het_launch("launch_het 0,1 a", 'touch "$SCRATCH/step"; sleep 1; exit 3')
+        self.assertEqual(code, 3, text)
+        code, text = het_launch("launch_het 0,1 a", "sleep 1; exit 4")  # waits for nodes, and has no step yet
+        self.assertEqual(code, 4, text)
+        code, text = het_launch("rm $SCRATCH/squeue; launch_het 0,1 a", "sleep 1; exit 5")
+        self.assertEqual(code, 5, text)
 
     def test_a_script_outside_of_a_job_says_so(self):
         code, text = in_a_job('mpi=pmix; site=; . "$JOB"', SLURM_JOB_ID="")
