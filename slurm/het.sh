@@ -32,21 +32,22 @@ set_het_command() {
   done
 }
 
-# Whether one of the job's components has a step; it is taken to have one where Slurm gives no answer.
+# Whether one of the job's components has a step beside the shell's; it is taken to have one where Slurm does not answer.
 has_steps() {
-  local k jobs='' id steps
+  local k jobs='' id steps step
   for ((k = 0; k < ${SLURM_HET_SIZE:-1}; ++k)); do
     id=SLURM_JOB_ID_HET_GROUP_$k
     jobs+=${jobs:+,}${!id:-$SLURM_JOB_ID}
   done
   steps=$(squeue --noheader --steps --jobs="$jobs" --format=%i 2>/dev/null) || return 0
-  [[ $steps =~ \.[0-9]+($|[[:space:]]) ]]
+  for step in $steps; do [[ $step =~ \.(batch|extern|interactive)$ ]] || return 0; done
+  return 1
 }
 
-# end_stuck SRUN FOLDER: waits until there is a step, or was one, and until there was none for two looks, and kills SRUN.
+# end_stuck SRUN FOLDER: waits until the first task has ended, and then for two looks without a step, and kills SRUN.
 end_stuck() {
   local looks_without=0
-  until has_steps || [[ -e $2/0 ]]; do sleep "${look_every:-15}"; done
+  until [[ -e $2/0 ]]; do sleep "${look_every:-15}"; done
   while ((looks_without < 2)); do
     sleep "${look_every:-15}"
     if has_steps; then looks_without=0; else ((++looks_without)); fi
@@ -55,10 +56,9 @@ end_stuck() {
   kill -KILL "$1"
 }
 
-# code_of_tasks FOLDER: the largest exit code of a task; 137 where the first one was killed.
+# code_of_tasks FOLDER: the largest exit code of a task.
 code_of_tasks() {
   local file code=0
-  [[ -e $1/0 ]] || return 137
   for file in "$1"/[0-9]*; do (($(<"$file") <= code)) || code=$(<"$file"); done
   return "$code"
 }

@@ -9,7 +9,7 @@ import cluster
 from cluster import PROGRAMS, STATE, TINY, run
 
 # What cmake builds of late_fence.cpp.
-LATE_FENCE = os.environ.get("SHOAL_LATE_FENCE", PROGRAMS.parent / "tests/liblate_fence.so")
+LATE_FENCE = os.environ.get("LATE_FENCE", PROGRAMS.parent / "tests/liblate_fence.so")
 
 
 class LaunchTest(cluster.LiveTest):
@@ -57,9 +57,8 @@ class LaunchTest(cluster.LiveTest):
 
     def test_a_rank_that_is_late_in_mpi_init_is_waited_for(self):
         # By Slurm's default it is not: messages then come to a rank that cannot take them yet, and Open MPI crashes.
-        late = {"LD_PRELOAD": LATE_FENCE, "LATE_FENCE_TASK": "1"}
-        job = self.train(nodes=2, ntasks_per_node=1, train=["--max-steps", "20"],
-                         lines=[f"export {name}={value}" for name, value in late.items()])
+        lines = [f"export LD_PRELOAD={LATE_FENCE} LATE_FENCE_TASK=1", "unset SLURM_PMIX_FENCE"]
+        job = self.train(nodes=2, ntasks_per_node=1, train=["--max-steps", "20"], lines=lines)
         self.check_run(job, 2, 20)
 
     def test_two_jobs_on_one_node(self):
