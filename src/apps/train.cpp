@@ -46,7 +46,7 @@ std::optional<at::ScalarType> input_dtype(const TrainOptions& options) {
 // Where gradients are between micro-steps, and what that costs or saves.
 void announce_accumulation(const train::TrainParts& parts, const TrainOptions& options, std::int64_t micro_steps) {
   const double whole = static_cast<double>(parts.sharded.unsynced_gradient_bytes()) / (1 << 20);
-  const bool keeps = train::parse_accumulate_mode(options.sharding.accumulate_mode) == train::AccumulateMode::keep;
+  const bool keeps = train::parse_accumulate_mode(options.sharding.accumulate_mode) == fsdp::Accumulation::keep;
   log::info("{} micro-steps a step; --accumulate-mode {}: {}", micro_steps, options.sharding.accumulate_mode,
             keeps ? fmt::format("whole gradients, {:.1f} MiB a rank, are kept until the last", whole)
                   : fmt::format("each is reduced, which saves {:.1f} MiB of whole gradients a rank", whole));

@@ -31,7 +31,7 @@ std::int64_t host_bytes(const FlatSizes& flat, std::int64_t summed, Accumulation
   // In another type than the masters' a result is made beside them, and a gradient arrives beside the sum; so do those
   // of several micro-steps.
   if (flat.offload == Offload::optimizer && flat.compute != flat.master) bytes += flat.compute;
-  const bool adds_up = accumulation == Accumulation::sums_shards || accumulation == Accumulation::sums_replicas;
+  const bool adds_up = accumulation == Accumulation::defer || accumulation == Accumulation::reduce;
   if (flat.trained && (adds_up || summed < flat.master)) bytes += summed;
   return bytes;
 }
@@ -114,9 +114,9 @@ void GradientsInFlight::add_passing(const MeshShape& mesh, const FlatSizes& flat
 GradientsInFlight::GradientsInFlight(const std::vector<UnitSizes>& units, const MeshShape& mesh,
                                      const FullyShardOptions& options, Accumulation accumulation)
     : units_(units.size()) {
-  const bool offloaded = is_offloaded(units), keeps_whole = accumulation == Accumulation::keeps_whole;
+  const bool offloaded = is_offloaded(units), keeps_whole = accumulation == Accumulation::keep;
   // A whole gradient that is gone leaves more room than a sum over the replicas takes.
-  replicas_ = mesh.replicate > 1 && !keeps_whole && (offloaded || accumulation == Accumulation::sums_replicas);
+  replicas_ = mesh.replicate > 1 && !keeps_whole && (offloaded || accumulation == Accumulation::reduce);
   copies_ = offloaded && !options.offload_on_cpu ? kCopiesInFlight : 0;
   const std::vector<std::size_t> in_flight = plan_buffers(units, options).in_flight;
   // The shards of one micro-step without offload are the sum.

@@ -6,17 +6,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "fsdp/accumulation.h"
 #include "fsdp/unit_sizes.h"
 
 namespace shoal::fsdp {
-
-// How the micro-steps of a step add up; see FullyShardedModule::set_requires_gradient_sync() and …_all_reduce().
-enum class Accumulation {
-  none,           // there is one
-  sums_shards,    // each is reduced to shards; replicas sum theirs at the step
-  sums_replicas,  // each is reduced, and replicas sum theirs
-  keeps_whole,    // all but the last keep whole gradients
-};
 
 // Of a backward pass, in the order in which its gradients come.
 struct GradientEvent {

@@ -120,7 +120,7 @@ MemoryPlan plan_of(const std::vector<UnitSizes>& units, const MeshShape& mesh, c
     for (const FlatSizes& flat : unit.flats) {
       add_shards_of(flat, optimizer_states, plan);
       const std::int64_t shard = flat.trained && !flat.master_on_host() ? flat.master : 0;
-      if (accumulation == Accumulation::keeps_whole && flat.kept > shard) plan.kept_gradients += flat.kept - shard;
+      if (accumulation == Accumulation::keep && flat.kept > shard) plan.kept_gradients += flat.kept - shard;
       if (!unit.is_root()) plan.unit_buffers += flat.regather;
     }
   return plan;

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "fsdp/accumulation.h"
 #include "fsdp/fully_shard.h"
 #include "fsdp/gradients_in_flight.h"
 #include "fsdp/unit_sizes.h"

@@ -29,10 +29,10 @@ StepTraffic step_traffic(const std::vector<UnitSizes>& units, const MeshShape& m
     const bool idle = std::find(idle_in_backward.begin(), idle_in_backward.end(), unit.fqn) != idle_in_backward.end();
     if (!stays && !idle) traffic.gathered += micro_steps * gather(unit, mesh.regather > 0 ? mesh.regather : mesh.shard);
     for (const FlatSizes& flat : unit.flats) {
-      const bool keeps = accumulation == Accumulation::keeps_whole;  // which are sums, sent as such
+      const bool keeps = accumulation == Accumulation::keep;  // which are sums, sent as such
       traffic.reduced += keeps ? others_part(flat.kept, mesh.shard) : micro_steps * others_part(flat.sent, mesh.shard);
       // A shard that goes to the host is the replicas' sum already.
-      const bool each = accumulation == Accumulation::sums_replicas || (flat.master_on_host() && !keeps);
+      const bool each = accumulation == Accumulation::reduce || (flat.master_on_host() && !keeps);
       if (flat.trained) traffic.replicated += (each ? micro_steps : 1) * 2 * others_part(flat.master, mesh.replicate);
     }
   }

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "fsdp/gradients_in_flight.h"
+#include "fsdp/accumulation.h"
 #include "fsdp/unit_sizes.h"
 
 namespace shoal::fsdp {

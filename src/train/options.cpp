@@ -181,18 +181,15 @@ checkpoint::MatchRules match_rules(const CheckpointOptions& options) {
   return checkpoint::MatchRules::parse(options.allow_missing, options.allow_extra, options.rename);
 }
 
-AccumulateMode parse_accumulate_mode(const std::string& text) {
-  if (text == "reduce") return AccumulateMode::reduce;
-  if (text == "keep") return AccumulateMode::keep;
+fsdp::Accumulation parse_accumulate_mode(const std::string& text) {
+  if (text == "reduce") return fsdp::Accumulation::reduce;
+  if (text == "keep") return fsdp::Accumulation::keep;
   SHOAL_CHECK(text == "defer", OptionError, "--accumulate-mode takes defer, reduce or keep, not '{}'", text);
-  return AccumulateMode::defer;
+  return fsdp::Accumulation::defer;
 }
 
 fsdp::Accumulation accumulation_of(const ShardingOptions& sharding, std::int64_t micro_steps) {
-  if (micro_steps == 1) return fsdp::Accumulation::none;
-  const AccumulateMode mode = parse_accumulate_mode(sharding.accumulate_mode);
-  if (mode == AccumulateMode::keep) return fsdp::Accumulation::keeps_whole;
-  return mode == AccumulateMode::reduce ? fsdp::Accumulation::sums_replicas : fsdp::Accumulation::sums_shards;
+  return micro_steps == 1 ? fsdp::Accumulation::none : parse_accumulate_mode(sharding.accumulate_mode);
 }
 
 fsdp::FullyShardOptions fully_shard_options(const ShardingOptions& sharding, bool deterministic) {
@@ -232,7 +229,7 @@ void complete_and_check(TrainOptions& options) {
               "--data is missing: it names the folder with the training data");
   options.batch.deterministic = options.run.deterministic;
   SHOAL_CHECK(
-      !options.run.deterministic || parse_accumulate_mode(options.sharding.accumulate_mode) != AccumulateMode::keep,
+      !options.run.deterministic || parse_accumulate_mode(options.sharding.accumulate_mode) != fsdp::Accumulation::keep,
       OptionError,
       "--deterministic cannot sum what --accumulate-mode keep has summed on each rank: use defer or reduce");
   complete_run(options);

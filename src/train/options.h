@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "checkpoint/match_rules.h"
+#include "fsdp/accumulation.h"
 #include "fsdp/fully_shard.h"
-#include "fsdp/gradients_in_flight.h"
 #include "models/registry.h"
 #include "train/job_options.h"
 #include "train/optimizer_settings.h"
@@ -46,10 +46,7 @@ struct BatchOptions {
   bool deterministic = false;          // micro-batches of fixed size, whatever the number of ranks
 };
 
-// What happens to the gradients of a step's micro-steps: summed over the ranks each time (replicas of hybrid
-// strategies: `defer` waits until the step), or kept whole until the last.
-enum class AccumulateMode { reduce, defer, keep };
-AccumulateMode parse_accumulate_mode(const std::string& text);  // OptionError that names --accumulate-mode
+fsdp::Accumulation parse_accumulate_mode(const std::string& text);  // OptionError that names --accumulate-mode
 
 struct ShardingOptions {
   std::string strategy = "full_shard";

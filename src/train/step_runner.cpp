@@ -59,7 +59,7 @@ std::int64_t tokens_a_sample(const data::Batch& batch) {
 StepRunner::StepRunner(TrainParts parts, BatchPlan plan, const StepOptions& options)
     : parts_(parts), plan_(plan), options_(options) {
   if (options.loss_scale) scaler_ = std::make_unique<LossScaler>(*options.loss_scale);
-  parts_.sharded.set_requires_all_reduce(options.accumulate_mode == AccumulateMode::reduce);
+  parts_.sharded.set_requires_all_reduce(options.accumulation == fsdp::Accumulation::reduce);
 }
 
 StepResult StepRunner::run(data::Sampler& sampler, const std::function<data::Batch()>& next_batch, std::int64_t epoch,
@@ -80,7 +80,7 @@ StepResult StepRunner::run(data::Sampler& sampler, const std::function<data::Bat
     data_seconds += waiting.seconds();
     at::manual_seed(micro_step_seed(options_.seed, step, micro.number, micro.seed_rank));
     const bool last = &micro == &micro_steps.back();
-    parts_.sharded.set_requires_gradient_sync(options_.accumulate_mode != AccumulateMode::keep || last);
+    parts_.sharded.set_requires_gradient_sync(options_.accumulation != fsdp::Accumulation::keep || last);
     // Gradients of the mean, not of the sum, times the scale fit into fp16.
     if (scaler_) loss_factor_ = scaler_->scale() / (static_cast<double>(plan_.global_batch) * targets_a_sample(batch));
     const Loss loss = backward(batch, micro.counts);

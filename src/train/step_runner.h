@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "data/sampler.h"
+#include "fsdp/accumulation.h"
 #include "train/asks.h"
 #include "train/batch_plan.h"
 #include "train/host_scalar.h"
@@ -33,7 +34,7 @@ struct StepResult {
 struct StepOptions {
   std::uint64_t seed = 1;
   double clip_grad_norm = 0;  // 0: none
-  AccumulateMode accumulate_mode = AccumulateMode::defer;
+  fsdp::Accumulation accumulation = fsdp::Accumulation::defer;
   std::optional<LossScaleOptions> loss_scale;  // for fp16
   std::function<void()> before_update;         // called before parameters and moments change; may be empty
 };

@@ -20,7 +20,7 @@ StepOptions step_options(const TrainOptions& options, std::function<void()> befo
   const bool fp16 = options.sharding.param_dtype == "fp16";
   return {.seed = static_cast<std::uint64_t>(options.run.seed),
           .clip_grad_norm = options.optimizer.clip_grad_norm,
-          .accumulate_mode = parse_accumulate_mode(options.sharding.accumulate_mode),
+          .accumulation = parse_accumulate_mode(options.sharding.accumulate_mode),
           .loss_scale = fp16 ? std::optional(options.optimizer.loss_scale) : std::nullopt,
           .before_update = std::move(before_update)};
 }

@@ -105,12 +105,12 @@ TEST(GradientsInFlight, TheGradientsOfOneMicroStepAreTheSum) {
 
 TEST(GradientsInFlight, ThoseOfSeveralAreBesideTheirSum) {
   // Added from where they were received; of 16 bits, through a shard of their own.
-  EXPECT_EQ(most_without_offload({.shard = 2}, Accumulation::sums_shards), 0);
-  EXPECT_EQ(most_without_offload({.shard = 2}, Accumulation::sums_shards, at::kBFloat16), kUnit / 2);
-  EXPECT_EQ(most_without_offload({.shard = 2, .replicate = 2}, Accumulation::sums_replicas), 2 * kUnit);
-  EXPECT_EQ(most_without_offload({.replicate = 2}, Accumulation::sums_shards), 3 * kUnit + kRoot);
+  EXPECT_EQ(most_without_offload({.shard = 2}, Accumulation::defer), 0);
+  EXPECT_EQ(most_without_offload({.shard = 2}, Accumulation::defer, at::kBFloat16), kUnit / 2);
+  EXPECT_EQ(most_without_offload({.shard = 2, .replicate = 2}, Accumulation::reduce), 2 * kUnit);
+  EXPECT_EQ(most_without_offload({.replicate = 2}, Accumulation::defer), 3 * kUnit + kRoot);
   // Two reductions' shards, before the first of the whole ones is gone.
-  EXPECT_EQ(most_without_offload({.shard = 2}, Accumulation::keeps_whole), 2 * kUnit);
+  EXPECT_EQ(most_without_offload({.shard = 2}, Accumulation::keep), 2 * kUnit);
 }
 
 // What arrives of a micro-step lies beside the sum of those before it.
@@ -120,8 +120,8 @@ TEST(GradientsInFlight, SeveralMicroStepsMeetOnTheHost) {
     return GradientsInFlight(units_of(mesh), mesh, {}, accumulation).host();
   };
   EXPECT_EQ(host(Accumulation::none), 0);
-  EXPECT_EQ(host(Accumulation::keeps_whole), 0);
-  EXPECT_EQ(host(Accumulation::sums_shards), 3 * kUnit + kRoot);
+  EXPECT_EQ(host(Accumulation::keep), 0);
+  EXPECT_EQ(host(Accumulation::defer), 3 * kUnit + kRoot);
 }
 
 }  // namespace shoal::testing

@@ -8,15 +8,12 @@
 #include <string>
 #include <vector>
 
+#include "fsdp/accumulation.h"
 #include "fsdp/harness.h"
 
 namespace shoal::testing {
 
-enum class Accumulation {
-  reduce,  // reduce-scatter and all-reduce in each micro-step
-  defer,   // the sum over replicas when the step asks for it
-  keep     // whole gradients are kept, the last micro-step reduces
-};
+using fsdp::Accumulation;
 
 struct MicroJob {
   MakeModel make = make_mlp;

@@ -21,9 +21,10 @@ STATE = pathlib.Path(os.environ.get("SHOAL_SANDBOX_DIR", "/var/lib/shoal-sandbox
 PROGRAMS = pathlib.Path(os.environ.get("SHOAL_TEST_PROGRAMS", ROOT / "build/release/bin"))
 
 # A model so small that a step is a few milliseconds; what is tested here is the launch, not the arithmetic.
+SAMPLES_A_STEP = 16
 TINY = ["--model", "gpt2-tiny", "--layers", "1", "--heads", "2", "--hidden-size", "16", "--vocab-size", "256",
         "--max-positions", "16", "--sequence-length", "16", "--tokenizer", "bytes", "--data", str(ROOT / "LICENSE"),
-        "--global-batch-size", "16", "--batch-size", "4", "--log-every", "5", "--schedule", "constant"]
+        "--global-batch-size", str(SAMPLES_A_STEP), "--batch-size", "4", "--log-every", "5", "--schedule", "constant"]
 
 
 def environment():
@@ -127,6 +128,10 @@ class Job:
 
     def steps_told(self):
         return [int(step) for step in re.findall(r"step +(\d+) +epoch", self.log())]
+
+    def steps_a_second(self):
+        """Of the last ones told, of TINY's samples."""
+        return float(re.findall(r" ([\d.]+) samples/s", self.log())[-1]) / SAMPLES_A_STEP
 
     def wait_for_step(self, step, seconds=PATIENCE):
         """Until it has trained that far."""

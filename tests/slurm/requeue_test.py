@@ -27,6 +27,7 @@ class RequeueTest(cluster.LiveTest):
 
     def preempted(self, partition):
         job = self.requeued("--checkpoint-every", "10", partition=partition, nodes=1, ntasks_per_node=2, nodelist="n1")
+        job.wait_for_log(r"saved \S*step_0*20\b")
         urgent = run("sbatch", "--parsable", "--partition=urgent", "--nodelist=n1", "--exclusive",
                      "--output=urgent.log", "--wrap=sleep 1", cwd=self.folder).output.strip()
         self.jobs.append(cluster.Job(urgent, self.folder))
@@ -59,7 +60,8 @@ class RequeueTest(cluster.LiveTest):
         size = {"nodes": 1, "ntasks_per_node": 2, "train": self.endless()}
         chain = self.train("chain.sbatch", array="1-4%1", output="chain-%A_%a.log", **size)
         chain.wait_for_step(20)
-        last = self.end_at(max(chain.steps_told()) + 600)  # the next link starts at once: later than this one stops
+        # The next link starts at once. It has what this one would do in 5 s: more than that does before it has heard.
+        last = self.end_at(max(chain.steps_told()) + max(100, int(5 * chain.steps_a_second())))
         # Of a task of an array scancel reaches srun as well, unless the step is named.
         run("scancel", "--signal=USR1", f"{chain.number}_1.0")
         chain.wait_for_log("the run is done: cancels the links that wait")

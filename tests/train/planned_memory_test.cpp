@@ -110,8 +110,7 @@ Measured measure(comm::ProcessGroup& world, const Case& wanted, const std::vecto
   for (int step = 0; step < 2; ++step) {
     traffic.clear();
     for (int micro = 1; micro <= wanted.micro_steps; ++micro) {
-      sharded->set_requires_gradient_sync(accumulation != fsdp::Accumulation::keeps_whole ||
-                                          micro == wanted.micro_steps);
+      sharded->set_requires_gradient_sync(accumulation != fsdp::Accumulation::keep || micro == wanted.micro_steps);
       const data::Batch batch = batch_of(entry, options, wanted.batch);
       sharded->run([&] { model->loss(batch).sum.backward(); });
     }
