@@ -49,6 +49,7 @@ void read_step(VariableReader& in, SlurmEnvironment& slurm) {
   slurm.tasks_per_node =
       in.find("tasks per node", {"SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE"}, expand_counts);
   slurm.tasks_here = in.find("tasks of this node", {"SLURM_GTIDS"}, expand_counts);
+  slurm.pmix_fence = in.find("fence of PMIx", {"SLURM_PMIX_FENCE"}, as_it_is);
 }
 
 void read_hardware(VariableReader& in, SlurmEnvironment& slurm) {

@@ -43,7 +43,7 @@ struct SlurmEnvironment {
   Maybe<std::vector<int>> tasks_per_node;  // in the order of `hosts`
   Maybe<std::vector<int>> tasks_here;      // the global ids of this node's tasks
   Maybe<std::int64_t> cpus_per_task, cpus_on_node, gpus_on_node;
-  Maybe<std::string> cpu_bind, step_gpus, job_gpus, node_name;
+  Maybe<std::string> cpu_bind, step_gpus, job_gpus, node_name, pmix_fence;
   Maybe<std::int64_t> start_time, end_time;  // seconds since 1970
 
   std::vector<EnvironmentRow> rows;  // all of the above as they stand there, in the order in which they were read

@@ -84,6 +84,24 @@ TEST(BeforeMpi, AProcessManagerThatOpenMpiMayNotKnowIsToldByTheFirstTask) {
   EXPECT_EQ(warning_before_mpi(read_slurm_environment(samples::uneven_step()), MpiLibrary::open_mpi), "");
 }
 
+TEST(BeforeMpi, ThatMpiInitDoesNotWaitIsToldByTheFirstTaskOfSeveralNodes) {
+  const auto told = [](const Variables& variables, MpiLibrary library = MpiLibrary::open_mpi) {
+    return warning_before_mpi(read_slurm_environment(variables), library);
+  };
+  const Variables first =
+      with(samples::uneven_step(), {{"SLURM_PROCID", "0"}, {"SLURM_NODEID", "0"}, {"SLURM_GTIDS", "0,1"}});
+  expect_words(told(first), {"export SLURM_PMIX_FENCE=ring"});
+  expect_words(told(with(first, {{"SLURM_PMIX_FENCE", "tree"}})), {"export SLURM_PMIX_FENCE=ring"});
+  EXPECT_EQ(told(with(first, {{"SLURM_PMIX_FENCE", "ring"}})), "");
+  EXPECT_EQ(told(first, MpiLibrary::other), "");
+  EXPECT_EQ(told(samples::under_mpirun(first)), "");
+  EXPECT_EQ(told(with(first, {{"SLURM_STEP_NUM_TASKS", "2"},
+                              {"SLURM_STEP_NUM_NODES", "1"},
+                              {"SLURM_STEP_NODELIST", "n1"},
+                              {"SLURM_STEP_TASKS_PER_NODE", "2"}})),
+            "");
+}
+
 TEST(BeforeMpi, ADamagedEnvironmentEndsTheProgram) {
   const auto slurm = read_slurm_environment(with(samples::uneven_step(), {{"SLURM_STEP_NODELIST", "n[1"}}));
   EXPECT_THROW(check_before_mpi(slurm, MpiLibrary::open_mpi), OptionError);
