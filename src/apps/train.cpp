@@ -241,7 +241,7 @@ ExitCode run(const launch::Placement& placement, comm::ProcessGroup& world, cons
 ExitCode run_session(int argc, char** argv, std::optional<launch::JobWatch>& watch) {
   const launch::MpiSession mpi(&argc, &argv);
   // From here on a signal only leaves a note; what started before has had its chance to take it.
-  const launch::StopSignal stop;
+  const launch::StopSignal stop(launch::StopSignal::Afterwards::ignored);
   comm::MpiProcessGroup world(MPI_COMM_WORLD);
   try {
     return run(mpi.placement(), world, stop, {argv + 1, argv + argc}, watch);

@@ -1,6 +1,7 @@
 #include "launch/stop_signal.h"
 
 #include <atomic>
+#include <exception>
 
 #include "core/check.h"
 #include "core/logging.h"
@@ -29,7 +30,8 @@ struct sigaction action_for(int signal) {
 
 }  // namespace
 
-StopSignal::StopSignal() {
+StopSignal::StopSignal(Afterwards afterwards)
+    : afterwards_(afterwards), exceptions_at_start_(std::uncaught_exceptions()) {
   SHOAL_ASSERT(!g_listening.exchange(true));
   g_received = 0;
   for (std::size_t i = 0; i < kSignals.size(); ++i) {
@@ -54,7 +56,11 @@ int StopSignal::take_back() const {
 }
 
 StopSignal::~StopSignal() {
-  for (std::size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &before_[i], nullptr);
+  const bool ignores = afterwards_ == Afterwards::ignored && std::uncaught_exceptions() == exceptions_at_start_;
+  struct sigaction nothing {};
+  nothing.sa_handler = SIG_IGN;
+  for (std::size_t i = 0; i < kSignals.size(); ++i)
+    sigaction(kSignals[i], ignores && kSignals[i] != SIGINT ? &nothing : &before_[i], nullptr);
   g_listening = false;
 }
 

@@ -6,12 +6,17 @@
 
 namespace shoal::launch {
 
-// While an object lives, SIGTERM, SIGINT, SIGUSR1 and SIGUSR2 only leave a note; afterwards they do what they did
-// before. The first SIGINT also puts that signal's default action back: a second Ctrl-C ends the program at once.
-// One object at a time; received() may be called from any thread.
+// While an object lives, SIGTERM, SIGINT, SIGUSR1 and SIGUSR2 only leave a note. The first SIGINT also puts that
+// signal's default action back: a second Ctrl-C ends the program at once. One object at a time; received() may be
+// called from any thread.
 class StopSignal {
  public:
-  StopSignal();  // throws InternalError where another object lives
+  // What the signals do when it is gone: what they did before, or, all but SIGINT, nothing. Schedulers repeat them, and
+  // a program that has stopped as it was asked to would end by the second one, and not with its exit code. Where an
+  // exception has ended it they do what they did before.
+  enum class Afterwards { as_before, ignored };
+
+  explicit StopSignal(Afterwards afterwards = Afterwards::as_before);  // InternalError where another object lives
   ~StopSignal();
   StopSignal(const StopSignal&) = delete;
   StopSignal& operator=(const StopSignal&) = delete;
@@ -24,6 +29,8 @@ class StopSignal {
 
  private:
   static constexpr std::array<int, 4> kSignals{SIGTERM, SIGINT, SIGUSR1, SIGUSR2};
+  Afterwards afterwards_;
+  int exceptions_at_start_;
   std::array<struct sigaction, kSignals.size()> before_{};
 };
 

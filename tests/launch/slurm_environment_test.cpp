@@ -194,8 +194,9 @@ TEST(SlurmEnvironment, NoFaultHidesBehindAVariableThatComesFirst) {
 
 // Whatever is read as a number, a list or counts, in whatever place of the order.
 TEST(SlurmEnvironment, EachVariableThatIsReadIsChecked) {
-  const std::set<std::string> texts{"SLURM_JOB_NAME", "SLURM_CLUSTER_NAME",   "SLURMD_NODENAME", "SLURM_CPU_BIND",
-                                    "SLURM_JOB_GPUS", "CUDA_VISIBLE_DEVICES", "SLURM_MPI_TYPE",  "SLURM_STEP_GPUS"};
+  const std::set<std::string> texts{"SLURM_JOB_NAME", "SLURM_CLUSTER_NAME", "SLURMD_NODENAME",
+                                    "SLURM_CPU_BIND", "SLURM_JOB_GPUS",     "CUDA_VISIBLE_DEVICES",
+                                    "SLURM_MPI_TYPE", "SLURM_STEP_GPUS",    "SLURM_PMIX_FENCE"};
   std::size_t checked = 0;
   for (const EnvironmentRow& row : read_slurm_environment({}).rows)
     for (const std::string& variable : row.looked_at) {

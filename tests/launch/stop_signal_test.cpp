@@ -41,6 +41,35 @@ TEST(StopSignal, PutsBackWhatWasThere) {
   std::signal(SIGUSR2, before);
 }
 
+TEST(StopSignalDeathTest, CanLeaveThemIgnored) {
+  EXPECT_EXIT(
+      {
+        { const StopSignal stop(StopSignal::Afterwards::ignored); }
+        for (const int signal : {SIGTERM, SIGUSR1, SIGUSR2}) raise(signal);
+        _exit(75);
+      },
+      ::testing::ExitedWithCode(75), "");
+  EXPECT_EXIT(
+      {
+        { const StopSignal stop(StopSignal::Afterwards::ignored); }
+        raise(SIGINT);
+      },
+      ::testing::KilledBySignal(SIGINT), "");
+}
+
+TEST(StopSignalDeathTest, AfterAnExceptionTheyAreNotIgnored) {
+  EXPECT_EXIT(
+      {
+        try {
+          const StopSignal stop(StopSignal::Afterwards::ignored);
+          throw 1;
+        } catch (int) {
+        }
+        raise(SIGUSR1);
+      },
+      ::testing::KilledBySignal(SIGUSR1), "");
+}
+
 TEST(StopSignal, TakesBackWhatALibraryTook) {
   const StopSignal stop;
   EXPECT_EQ(stop.take_back(), 0);

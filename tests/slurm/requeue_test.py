@@ -66,7 +66,8 @@ class RequeueTest(cluster.LiveTest):
         run("scancel", "--signal=USR1", f"{chain.number}_1.0")
         chain.wait_for_log("the run is done: cancels the links that wait")
         ended = {"COMPLETED", "CANCELLED"}
-        cluster.wait_until(lambda: set(chain.states_of_tasks().values()) <= ended, chain.states_of_tasks, 60)
+        cluster.wait_until(lambda: set(chain.states_of_tasks().values()) <= ended,
+                           lambda: f"{chain.states_of_tasks()}\n{chain.log()}", 60)
         self.assertEqual([chain.states_of_tasks()[link] for link in ("1", "2")], ["COMPLETED"] * 2)
         self.assertIn("CANCELLED", chain.states_of_tasks().values())
         self.assertEqual([attempt["exit_code"] for attempt in self.attempts()], [75, 0])

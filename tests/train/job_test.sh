@@ -80,6 +80,15 @@ expect 75 "STOP is there: nothing is trained; remove it" "${small[@]}" --checkpo
 rm stop/run/STOP
 expect 0 "resumed from stop/step_" "${small[@]}" --checkpoint-dir stop --epochs 1
 
+# A signal that comes again and again until the end changes nothing about it, nor about the exit code.
+start repeated.log "${launcher[@]}" 2 "${small[@]}" --checkpoint-dir repeated --epochs 1000
+until_said repeated.log "step 3 "
+mapfile -t ranks < <(pgrep -P $job shoal-train)
+((${#ranks[@]} == 2)) || fail "no ranks of $job"
+while kill -USR1 "${ranks[@]}" 2>/dev/null; do sleep 0.002; done
+ended 75 repeated.log
+grep -q "stopped by SIGUSR1" repeated.log || fail "$(<repeated.log)"
+
 # A time limit of its own: saved and stopped before it strikes, by both ranks.
 began=$SECONDS
 start limit.log "${launcher[@]}" 2 "${small[@]}" --checkpoint-dir limit --epochs 1000 --time-limit 0:20 --time-margin 8
