@@ -35,9 +35,8 @@ std::string warning_before_mpi(const SlurmEnvironment& slurm, MpiLibrary library
   const bool waits = slurm.pmix_fence && slurm.pmix_fence->value == "ring";
   if (slurm.pmi == Pmi::pmix && slurm.nodes && slurm.nodes->value > 1 && !waits)
     return "MPI_Init does not wait for the other nodes by Slurm's default, and a rank that is late there may end with "
-           "a "
-           "segmentation fault at address (nil): export SLURM_PMIX_FENCE=ring before srun, as the job scripts and the "
-           "module of Shoal do";
+           "a segmentation fault at address (nil): export SLURM_PMIX_FENCE=ring before srun, as the job scripts and "
+           "the module of Shoal do";
   if (slurm.pmi != Pmi::pmi) return "";
   return fmt::format(
       "srun offers PMI-1 or 2, which few builds of Open MPI know: should MPI_Init stop the program now, use {}",
